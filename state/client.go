@@ -1,0 +1,556 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"crypto/md5"
+	"encoding/base64"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"mime"
+	"net/http"
+	"strings"
+	"sync"
+	"time"
+)
+
+// askTimeout bounds the question that clears up a lost answer when the
+// caller's context is already over.
+const askTimeout = 10 * time.Second
+
+// Client reads, writes and locks one state. Its methods may be called
+// concurrently; a lock that one of them takes is the Client's.
+type Client struct {
+	cfg                 Config
+	state, lock, unlock endpoint
+	lockExplicit        bool // a lock address is configured
+	http                *http.Client
+	secrets             *strings.Replacer
+	sleep               func(context.Context, time.Duration) error
+
+	mu      sync.Mutex
+	held    *held
+	noLocks bool   // the server has no locks; said once
+	known   *known // what the server held last, nil if nothing
+}
+
+// held is the lock that this Client has taken.
+type held struct {
+	id   string
+	info []byte // as sent: the server may compare
+}
+
+// known identifies a state's content.
+type known struct {
+	Serial  uint64 `json:"serial"`
+	Lineage string `json:"lineage"`
+	sum     [md5.Size]byte
+}
+
+// identify reads what tells one state from another. OpenTofu writes serial and
+// lineage of an encrypted state in clear.
+func identify(data []byte) (known, error) {
+	k := known{sum: md5.Sum(data)}
+	trimmed := bytes.TrimSpace(data)
+	if len(trimmed) == 0 || trimmed[0] != '{' {
+		return k, errors.New("it is no JSON object")
+	}
+	if !json.Valid(data) {
+		return k, errors.New("it is no complete JSON")
+	}
+	// Another type of serial or lineage is the engine's to judge.
+	_ = json.Unmarshal(data, &k)
+	return k, nil
+}
+
+func (k known) String() string { return fmt.Sprintf("serial %d, lineage %q", k.Serial, k.Lineage) }
+
+// New checks cfg and makes a Client; nothing is sent yet.
+func New(cfg Config) (*Client, error) {
+	if cfg.Address == "" {
+		return nil, errors.New("TF_HTTP_ADDRESS is not set: it names the URL of the state, for example https://state.example.org/group")
+	}
+	c := &Client{cfg: cfg, lockExplicit: cfg.LockAddress != "" || cfg.UnlockAddress != "", sleep: sleep}
+	var err error
+	if c.state, err = parseEndpoint("TF_HTTP_ADDRESS", cfg.Address); err != nil {
+		return nil, err
+	}
+	c.lock = c.state
+	if cfg.LockAddress != "" {
+		if c.lock, err = parseEndpoint("TF_HTTP_LOCK_ADDRESS", cfg.LockAddress); err != nil {
+			return nil, err
+		}
+	}
+	c.unlock = c.lock
+	if cfg.UnlockAddress != "" {
+		if c.unlock, err = parseEndpoint("TF_HTTP_UNLOCK_ADDRESS", cfg.UnlockAddress); err != nil {
+			return nil, err
+		}
+	}
+	if err := validHeaders(cfg.Headers, cfg.Username); err != nil {
+		return nil, err
+	}
+	if cfg.RetryMax < 0 || cfg.RetryWaitMin < 0 || cfg.RetryWaitMax < cfg.RetryWaitMin {
+		return nil, errors.New("TF_HTTP_RETRY_WAIT_MAX must not be less than TF_HTTP_RETRY_WAIT_MIN, and neither they nor TF_HTTP_RETRY_MAX less than 0")
+	}
+	def := func(s *string, v string) {
+		if *s == "" {
+			*s = v
+		}
+	}
+	def(&c.cfg.UpdateMethod, http.MethodPost)
+	def(&c.cfg.LockMethod, "LOCK")
+	def(&c.cfg.UnlockMethod, "UNLOCK")
+	if c.cfg.AttemptTimeout <= 0 {
+		c.cfg.AttemptTimeout = 5 * time.Minute
+	}
+	if c.cfg.MaxStateBytes <= 0 {
+		c.cfg.MaxStateBytes = DefaultMaxStateBytes
+	}
+	if c.cfg.Warn == nil {
+		c.cfg.Warn = func(string) {}
+	}
+	tr, err := transport(cfg)
+	if err != nil {
+		return nil, err
+	}
+	c.http = &http.Client{Transport: tr, CheckRedirect: redirects}
+	c.secrets = secretsOf(cfg, c.state, c.lock, c.unlock)
+	if cfg.SkipCertVerification {
+		c.cfg.Warn("TF_HTTP_SKIP_CERT_VERIFICATION is on: the state server's certificate is not checked")
+	}
+	return c, nil
+}
+
+// Address is the state's URL without user and password.
+func (c *Client) Address() string { return c.state.url.String() }
+
+// Close lets go of idle connections.
+func (c *Client) Close() { c.http.CloseIdleConnections() }
+
+// Get reads the state. Nil without an error means that there is none.
+func (c *Client) Get(ctx context.Context) ([]byte, error) {
+	data, k, err := c.read(ctx)
+	if err != nil {
+		return nil, err
+	}
+	c.mu.Lock()
+	c.known = k
+	c.mu.Unlock()
+	return data, nil
+}
+
+// read reads the state and says what it is, without remembering it.
+func (c *Client) read(ctx context.Context) (data []byte, k *known, err error) {
+	r := request{op: "get state", method: http.MethodGet, to: c.state, state: true}
+	err = c.attempts(ctx, func() (bool, time.Duration, error) {
+		a, _, err := c.send(ctx, r)
+		if err != nil {
+			return heals(err), 0, err
+		}
+		c.mu.Lock()
+		before, lockHeld := c.known, c.held != nil
+		c.mu.Unlock()
+		switch {
+		case a.status == http.StatusOK && len(a.body) == 0 && a.cut == nil:
+			if before != nil {
+				return false, 0, c.failed(r, fmt.Errorf("the server returned an empty state where %v was known; check the server's storage before anything is applied", *before))
+			}
+			data, k = nil, nil
+			return false, 0, nil
+		case a.status == http.StatusNoContent, a.status == http.StatusNotFound:
+			if before != nil && lockHeld {
+				return false, 0, c.failed(r, fmt.Errorf("the server answers %s where %v was known and this run holds the lock; check the server's storage before anything is applied", statusText(a.status), *before))
+			}
+			data, k = nil, nil
+			return false, 0, nil
+		case a.status == http.StatusOK:
+			got, err := c.body(a)
+			if err != nil {
+				return true, 0, c.failed(r, err)
+			}
+			data, k = a.body, &got
+			return false, 0, nil
+		}
+		again := a.unclear() || a.status == http.StatusTooManyRequests
+		return again, retryAfter(a, time.Now()), c.refused(r, a)
+	})
+	return data, k, err
+}
+
+// body checks that an answer is a whole state.
+func (c *Client) body(a *answer) (known, error) {
+	if a.cut != nil {
+		return known{}, fmt.Errorf("the answer ended after %d bytes: %w", len(a.body), a.cut)
+	}
+	if v := a.header.Get("Content-MD5"); v != "" {
+		want, err := base64.StdEncoding.DecodeString(v)
+		sum := md5.Sum(a.body)
+		if err != nil || !bytes.Equal(want, sum[:]) {
+			return known{}, errors.New("the state does not match the server's Content-MD5")
+		}
+	}
+	k, err := identify(a.body)
+	if err != nil {
+		kind, _, _ := mime.ParseMediaType(a.header.Get("Content-Type"))
+		if isHTML(a) {
+			return known{}, fmt.Errorf("the server answers with a web page (%q), not with a state: check the address and the login", c.words(a))
+		}
+		return known{}, fmt.Errorf("the server's %d bytes of %q are no state: %w", len(a.body), cleanText(kind, 80), err)
+	}
+	return k, nil
+}
+
+// Put writes the state, with the held lock's ID if there is one. After an
+// error the state is not saved, or the error says that this is not known.
+func (c *Client) Put(ctx context.Context, data []byte) error {
+	if int64(len(data)) > c.cfg.MaxStateBytes {
+		return withOutcome(c.failed(request{op: "save state", to: c.state}, errTooLarge{c.cfg.MaxStateBytes}), "the state is not saved")
+	}
+	want, err := identify(data)
+	if err != nil {
+		return fmt.Errorf("save state: what is to be saved is no state: %w", err)
+	}
+	r := request{op: "save state", method: c.cfg.UpdateMethod, to: c.state, lockID: c.heldID(), body: data}
+	err = c.attempts(ctx, func() (bool, time.Duration, error) {
+		a, sent, err := c.send(ctx, r)
+		var pause time.Duration
+		switch {
+		case err != nil && !sent:
+			return heals(err), 0, withOutcome(err, "the state is not saved")
+		case err != nil:
+		case a.ok():
+			return false, 0, nil
+		case a.status == http.StatusTooManyRequests:
+			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not saved")
+		case !a.unclear():
+			return false, 0, withOutcome(c.refused(r, a), c.notSaved(r, a))
+		default:
+			err, pause = c.refused(r, a), retryAfter(a, time.Now())
+		}
+		// The answer is lost or says little: the server knows.
+		saved, final, outcome := c.asked(ctx, want)
+		if saved {
+			return false, 0, nil
+		}
+		return !final && heals(err), pause, withOutcome(err, outcome)
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.known = &want
+	c.mu.Unlock()
+	return nil
+}
+
+// notSaved is the outcome of a refused write.
+func (c *Client) notSaved(r request, a *answer) string {
+	if r.lockID != "" && (a.locked() || a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired) {
+		return "the state is not saved, and this run's lock " + cleanText(r.lockID, 128) + " may be lost"
+	}
+	return "the state is not saved"
+}
+
+// asked finds out what became of a write of want. final means that another
+// attempt would overwrite someone else's state.
+func (c *Client) asked(ctx context.Context, want known) (saved, final bool, outcome string) {
+	ctx, cancel := stillAsk(ctx)
+	defer cancel()
+	_, got, err := c.read(ctx)
+	if err != nil {
+		return false, false, fmt.Sprintf("it is not known whether the state is saved, for asking failed too (%v)", err)
+	}
+	c.mu.Lock()
+	before := c.known
+	c.mu.Unlock()
+	switch {
+	case got == nil || before != nil && got.sum == before.sum:
+		return false, false, "the state is not saved"
+	case got.sum == want.sum:
+		return true, true, ""
+	case got.Lineage == want.Lineage && got.Serial < want.Serial:
+		return false, false, "the state is not saved"
+	}
+	return false, true, fmt.Sprintf("the state is not saved: the server now holds another one (%v; this run's is %v)", *got, want)
+}
+
+// stillAsk is ctx, or when that is over, a short time to ask one more question.
+func stillAsk(ctx context.Context) (context.Context, context.CancelFunc) {
+	if ctx.Err() == nil {
+		return context.WithCancel(ctx)
+	}
+	return context.WithTimeout(context.WithoutCancel(ctx), askTimeout)
+}
+
+// Delete deletes the state, with the held lock's ID if there is one. A state
+// that is not there counts as deleted.
+func (c *Client) Delete(ctx context.Context) error {
+	r := request{op: "delete state", method: http.MethodDelete, to: c.state, lockID: c.heldID()}
+	err := c.attempts(ctx, func() (bool, time.Duration, error) {
+		a, sent, err := c.send(ctx, r)
+		switch {
+		case err != nil && !sent:
+			return heals(err), 0, withOutcome(err, "the state is not deleted")
+		case err != nil:
+			return heals(err), 0, withOutcome(err, "it is not known whether the state is deleted")
+		case a.ok(), a.status == http.StatusNotFound:
+			return false, 0, nil
+		case a.unclear():
+			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "it is not known whether the state is deleted")
+		}
+		return a.status == http.StatusTooManyRequests, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not deleted")
+	})
+	if err != nil {
+		return err
+	}
+	c.mu.Lock()
+	c.known = nil
+	c.mu.Unlock()
+	return nil
+}
+
+// HeldLock is the ID of the lock that this Client holds, "" if none.
+func (c *Client) HeldLock() string { return c.heldID() }
+
+func (c *Client) heldID() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.held == nil {
+		return ""
+	}
+	return c.held.id
+}
+
+// Lock takes the lock, once: waiting for another holder is the caller's. info
+// is the LockInfo as JSON with its ID, and is sent byte for byte here and by
+// Unlock. If someone else holds the lock the error is a *LockedError.
+//
+// A server that answers 404, 405 or 501 while no lock address is configured has
+// no locks, as OpenTofu assumes of every server then: Lock warns and succeeds.
+func (c *Client) Lock(ctx context.Context, info []byte) error {
+	mine, ok := ParseLockInfo(info)
+	if !ok {
+		return errors.New("lock: the lock's info has no ID")
+	}
+	info = bytes.Clone(info)
+	r := request{op: "lock", method: c.cfg.LockMethod, to: c.lock, body: info}
+	lost := false // an attempt whose answer is not known may hold the lock
+	err := c.attempts(ctx, func() (bool, time.Duration, error) {
+		a, sent, err := c.send(ctx, r)
+		if err != nil {
+			lost = lost || sent
+			return heals(err), 0, err
+		}
+		if a.unclear() {
+			lost = true
+			return true, retryAfter(a, time.Now()), c.refused(r, a)
+		}
+		free, err := c.judgeLock(r, a, mine.ID)
+		if free {
+			lost = false
+		}
+		var locked *LockedError
+		if errors.As(err, &locked) {
+			lost = lost && locked.Info.ID == ""
+		}
+		return a.status == http.StatusTooManyRequests, retryAfter(a, time.Now()), err
+	})
+	switch {
+	case err == nil:
+		c.mu.Lock()
+		defer c.mu.Unlock()
+		c.held = nil
+		if !c.noLocks {
+			c.held = &held{mine.ID, info}
+		}
+		return nil
+	case lost && ctx.Err() != nil:
+		return c.giveUp(ctx, r, mine.ID, info, err)
+	case lost:
+		return withOutcome(err, "an answer was lost, so this run may hold the lock: to release it, "+forceUnlock(mine.ID))
+	}
+	var locked *LockedError
+	if errors.As(err, &locked) {
+		if id := locked.Info.ID; id != "" {
+			return withOutcome(err, "wait for it to end; if that run is dead: "+forceUnlock(id))
+		}
+		return withOutcome(err, "wait for the other run to end")
+	}
+	return withOutcome(err, "the state is not locked")
+}
+
+// judgeLock reads the answer to a LOCK. free means: the lock is certainly not
+// held by this run, the error says why it was not taken.
+func (c *Client) judgeLock(r request, a *answer, id string) (free bool, err error) {
+	info, named := ParseLockInfo(a.body)
+	switch {
+	case a.ok() && isHTML(a):
+		return true, c.failed(r, fmt.Errorf("the server answers with a web page (%q): check the address and the login", c.words(a)))
+	case a.ok() && named && len(a.body) > 0 && a.body[0] == '{' && info.ID != id:
+		e := c.refused(r, &answer{status: http.StatusLocked, header: a.header, body: a.body})
+		return true, e
+	case a.ok():
+		c.setNoLocks(false)
+		return false, nil
+	case a.locked() && named && info.ID == id:
+		// Ours: IDs are random, so an attempt whose answer got lost took it.
+		c.setNoLocks(false)
+		return false, nil
+	case !c.lockExplicit && (a.status == http.StatusNotFound || a.status == http.StatusMethodNotAllowed || a.status == http.StatusNotImplemented):
+		if c.setNoLocks(true) {
+			c.cfg.Warn(fmt.Sprintf("the state server has no locks (%s answers %s to %s): nothing keeps two runs apart; if it has locks elsewhere, set TF_HTTP_LOCK_ADDRESS",
+				c.lock.shown, statusText(a.status), r.method))
+		}
+		return false, nil
+	}
+	err = c.refused(r, a)
+	var status *StatusError
+	if errors.As(err, &status) {
+		return !a.locked(), err
+	}
+	return false, err
+}
+
+// setNoLocks reports whether this is new.
+func (c *Client) setNoLocks(v bool) bool {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	was := c.noLocks
+	c.noLocks = v
+	return !was && v
+}
+
+// giveUp cleans up after a LOCK that was cancelled on its way: what the server
+// took is released again. It asks by locking again, because an UNLOCK that
+// isn't ours could release another run's lock on a server that checks no IDs.
+func (c *Client) giveUp(ctx context.Context, r request, id string, info []byte, cause error) error {
+	ctx, cancel := stillAsk(ctx)
+	defer cancel()
+	unknown := "this run may hold the lock: to release it, " + forceUnlock(id)
+	a, _, err := c.send(ctx, r)
+	if err != nil || a.unclear() {
+		return withOutcome(cause, unknown)
+	}
+	if _, err := c.judgeLock(r, a, id); err != nil {
+		if le, ok := err.(*LockedError); ok && le.Info.ID == "" {
+			return withOutcome(cause, unknown)
+		}
+		return withOutcome(cause, "this run holds no lock")
+	}
+	c.mu.Lock()
+	none := c.noLocks
+	c.mu.Unlock()
+	if none {
+		return withOutcome(cause, "this run holds no lock")
+	}
+	a, _, err = c.send(ctx, request{op: "unlock", method: c.cfg.UnlockMethod, to: c.unlock, body: info})
+	if err != nil || !a.ok() {
+		return withOutcome(cause, unknown)
+	}
+	return withOutcome(cause, "this run holds no lock")
+}
+
+// Unlock releases the lock with this ID: the Client's own with the bytes that
+// took it, another's (force-unlock) with what OpenTofu sends for it. When the
+// answer is lost and the lock turns out to be gone, it is released.
+func (c *Client) Unlock(ctx context.Context, id string) error {
+	c.mu.Lock()
+	h, none := c.held, c.noLocks
+	c.mu.Unlock()
+	own := h != nil && h.id == id
+	if h == nil && none {
+		return nil
+	}
+	body := LockInfo{ID: id}.json()
+	if own {
+		body = h.info
+	}
+	still := "the state is still locked: " + forceUnlock(id)
+	unsure := "an answer was lost, so the state may still be locked: " + forceUnlock(id)
+	r := request{op: "unlock", method: c.cfg.UnlockMethod, to: c.unlock, body: body}
+	lost := false
+	err := c.attempts(ctx, func() (bool, time.Duration, error) {
+		a, sent, err := c.send(ctx, r)
+		if err != nil {
+			lost = lost || sent
+			if lost {
+				return heals(err), 0, withOutcome(err, unsure)
+			}
+			return heals(err), 0, withOutcome(err, still)
+		}
+		if a.ok() && !isHTML(a) {
+			return false, 0, nil
+		}
+		err = c.refused(r, a)
+		pause := retryAfter(a, time.Now())
+		switch {
+		case a.unclear():
+			lost = true
+			return true, pause, withOutcome(err, unsure)
+		case a.status == http.StatusTooManyRequests:
+			return true, pause, withOutcome(err, still)
+		}
+		holder, named := ParseLockInfo(a.body)
+		refusal := a.locked() || a.status == http.StatusBadRequest || a.status == http.StatusNotFound ||
+			a.status == http.StatusGone || a.status == http.StatusPreconditionFailed
+		switch {
+		case refusal && named && holder.ID != id && lost:
+			return false, 0, nil // released, and taken again by someone else
+		case refusal && named && holder.ID != id:
+			return false, 0, withOutcome(err, "lock "+cleanText(id, 128)+" is not held any more")
+		case refusal && !named && lost && own:
+			// The lost attempt may have released it. Locking again tells: it is
+			// free or still ours (and released by the next attempt), or not ours.
+			again, err := c.probe(ctx, h, err)
+			lost = err != nil && again
+			return again, 0, err
+		case refusal && lost:
+			return false, 0, withOutcome(err, unsure)
+		case a.status == http.StatusNotFound || a.status == http.StatusGone || a.status == http.StatusPreconditionFailed:
+			return false, 0, withOutcome(err, "the server knows no lock "+cleanText(id, 128))
+		}
+		return false, 0, withOutcome(err, still)
+	})
+	if err != nil && lost && ctx.Err() != nil {
+		actx, cancel := stillAsk(ctx)
+		defer cancel()
+		if a, _, e := c.send(actx, r); e == nil {
+			holder, named := ParseLockInfo(a.body)
+			if a.ok() && !isHTML(a) || named && holder.ID != id {
+				err = nil
+			}
+		}
+	}
+	if err != nil {
+		return err
+	}
+	if own {
+		c.mu.Lock()
+		if c.held == h {
+			c.held = nil
+		}
+		c.mu.Unlock()
+	}
+	return nil
+}
+
+// probe takes the Client's own lock again to see whether a lost UNLOCK released
+// it. again asks for another UNLOCK; no error and not again: it is released.
+func (c *Client) probe(ctx context.Context, h *held, refusal error) (again bool, err error) {
+	unsure := "an answer was lost, so the state may still be locked: " + forceUnlock(h.id)
+	r := request{op: "lock", method: c.cfg.LockMethod, to: c.lock, body: h.info}
+	a, _, err := c.send(ctx, r)
+	if err != nil {
+		return heals(err), withOutcome(refusal, unsure)
+	}
+	info, named := ParseLockInfo(a.body)
+	switch {
+	case a.ok() && (!named || info.ID == h.id), a.locked() && named && info.ID == h.id:
+		return true, withOutcome(refusal, "the state is still locked: "+forceUnlock(h.id))
+	case a.locked() && named:
+		return false, nil
+	}
+	return a.unclear(), withOutcome(refusal, unsure)
+}
