@@ -1,0 +1,49 @@
+# yuba: `make demo` runs the main job on embedded defaults, `make test` the tests.
+
+GO      ?= go
+VERSION ?= 0.1.0-dev
+LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/opentofu/opentofu/version.dev=no
+BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+ENGINE   = github.com/opentofu/opentofu/yuba/...
+
+.PHONY: all build test race lint demo bench vendor clean
+
+all: build
+
+include test/parts.mk
+
+# The product: one static file.
+build: bin/yuba
+
+.PHONY: bin/yuba
+bin/yuba:
+	$(BUILD) -o $@ ./cmd/yuba
+
+# The everyday loop: all tests, on one control plane that they share.
+test: bin/yuba lab stock-tofu
+	test/run-tests.sh $(GO) test -count=1 ./... $(ENGINE)
+
+# The same under the race detector, without the end-to-end tests: these run
+# the built program.
+race: lab
+	test/run-tests.sh $(GO) test -race -count=1 $$($(GO) list ./... $(ENGINE) | grep -v /test/e2e)
+
+lint:
+	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
+	$(GO) vet ./... $(ENGINE)
+	cd test/cluster && $(GO) vet ./...
+	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./... $(ENGINE)
+
+# Plan, apply, a change, a failure that is set back, destroy: on loopback.
+demo: bin/yuba lab
+	$(GO) run ./test/demo -yuba bin/yuba -kubelab "$$(test/parts.sh path kubelab)"
+
+# Ratios against stock tofu in one run, size and start-up cost.
+bench: bin/yuba lab stock-tofu
+	test/run-tests.sh $(GO) run ./test/bench -yuba bin/yuba -tofu "$$(test/parts.sh path tofu)"
+
+vendor:
+	$(GO) mod vendor
+
+clean:
+	rm -rf bin vendor

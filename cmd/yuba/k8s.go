@@ -1,0 +1,382 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+
+	engine "github.com/opentofu/opentofu/yuba"
+
+	"fediversity.eu/yuba/method/k8s"
+)
+
+// environment is the part of every help page that says what comes from the
+// environment.
+const environment = `The environment says where:
+  KUBE_CONFIG_PATH    kubeconfig file of the cluster
+  K8S_REGISTRY        registry, HOST[:PORT][/PATH], as deployer and cluster reach it
+  K8S_NAMESPACE       namespace of the whole group (fediversity)
+  REGISTRY_AUTH_FILE  credentials of the registry, containers-auth.json(5)
+  TF_HTTP_ADDRESS     state on OpenTofu's HTTP backend; the other TF_HTTP_* as there`
+
+// groupFlags say which group is worked on.
+type groupFlags struct{ file, submission string }
+
+func (g *groupFlags) register(f *flag.FlagSet) {
+	f.StringVar(&g.file, "group", "group.json", "the group `file`")
+	f.StringVar(&g.submission, "submission", "", "the submission `file`; refused when the group file was evaluated with another one")
+}
+
+// read reads and checks the group file and the submission.
+func (g *groupFlags) read() (*k8s.Group, error) {
+	data, err := readBounded(g.file, k8s.MaxSize)
+	if err != nil {
+		return nil, fmt.Errorf("group file: %w", err)
+	}
+	group, err := k8s.Parse(g.file, data)
+	if err != nil {
+		return nil, err
+	}
+	if g.submission != "" {
+		s, err := os.ReadFile(g.submission)
+		if err != nil {
+			return nil, fmt.Errorf("submission: %w", err)
+		}
+		if err := group.CheckSubmission(s); err != nil {
+			return nil, err
+		}
+	}
+	return group, nil
+}
+
+// readBounded reads a file of at most limit bytes.
+func readBounded(name string, limit int64) ([]byte, error) {
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, err
+	}
+	if !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is no regular file", name)
+	}
+	if info.Size() > limit {
+		return nil, fmt.Errorf("%s has %d bytes; at most %d are read", name, info.Size(), limit)
+	}
+	return os.ReadFile(name)
+}
+
+// k8sFlags are the flags that all verbs on a deployed group share.
+type k8sFlags struct {
+	group groupFlags
+	view  viewFlags
+	lock  lockFlags
+}
+
+func (k *k8sFlags) register(f *flag.FlagSet) {
+	k.group.register(f)
+	k.view.register(f)
+	k.lock.register(f)
+}
+
+// graph is the group's graph as settings of an engine. archives says whether
+// the images' archives must be there.
+func (k *k8sFlags) graph(p process, archives bool) (settings, error) {
+	env, err := k8s.EnvFrom(p.getenv)
+	if err != nil {
+		return settings{}, err
+	}
+	group, err := k.group.read()
+	if err != nil {
+		return settings{}, err
+	}
+	if archives {
+		if err := group.CheckArchives(os.Stat); err != nil {
+			return settings{}, err
+		}
+	}
+	files, err := group.Graph(env)
+	if err != nil {
+		return settings{}, err
+	}
+	return settings{files: files, rename: group.Addresses(env), view: k.view, lock: k.lock, parallelism: 10, input: true}, nil
+}
+
+func k8sCommands() []command {
+	return []command{
+		{
+			name:    "k8s plan",
+			args:    "[FLAGS]",
+			summary: "Show what an apply would change.",
+			about: environment + `
+
+Exit codes with -detailed-exitcode: 0 nothing to do, 1 error, 2 there are changes.`,
+			example: "yuba k8s plan -group=group.json -out=group.plan",
+			setup:   k8sPlan,
+		},
+		{
+			name:    "k8s apply",
+			args:    "[FLAGS] [PLANFILE]",
+			summary: "Push the images and roll the nodes out.",
+			about: environment + `
+
+With a PLANFILE of 'yuba k8s plan -out' just that plan is carried out, without asking.
+A node that does not become ready is set back to its last good image; the exit code is then 1.`,
+			example: "yuba k8s apply -group=group.json -auto-approve",
+			setup:   func(f *flag.FlagSet) action { return k8sApply(f, false) },
+		},
+		{
+			name:    "k8s destroy",
+			args:    "[FLAGS]",
+			summary: "Remove the group's namespace with all that is in it.",
+			about:   environment + "\n\nThe volumes' claims go with the namespace. The images stay in the registry.",
+			example: "yuba k8s destroy -group=group.json",
+			setup:   func(f *flag.FlagSet) action { return k8sApply(f, true) },
+		},
+		{
+			name:    "k8s output",
+			args:    "[FLAGS] [NAME]",
+			summary: "Print the outputs of the last apply.",
+			about:   environment,
+			example: "yuba k8s output -json nodes",
+			setup: func(f *flag.FlagSet) action {
+				var k k8sFlags
+				k.register(f)
+				raw := f.Bool("raw", false, "print a string, number or boolean as it is")
+				return func(ctx context.Context, p process, args []string) error {
+					if len(args) > 1 {
+						return usagef("at most one output is named")
+					}
+					s, err := open(ctx, p, settings{view: k.view, lock: k.lock})
+					if err != nil {
+						return err
+					}
+					defer s.close()
+					return s.Output(ctx, first(args), *raw)
+				}
+			},
+		},
+		{
+			name:    "k8s show",
+			args:    "[FLAGS] [PLANFILE]",
+			summary: "Show the state, or a saved plan.",
+			about:   environment,
+			example: "yuba k8s show -json group.plan",
+			setup: func(f *flag.FlagSet) action {
+				var k k8sFlags
+				k.register(f)
+				return func(ctx context.Context, p process, args []string) error {
+					if len(args) > 1 {
+						return usagef("at most one plan file is shown")
+					}
+					s, err := open(ctx, p, settings{view: k.view, lock: k.lock, offline: len(args) == 1})
+					if err != nil {
+						return err
+					}
+					defer s.close()
+					return s.Show(ctx, first(args))
+				}
+			},
+		},
+		{
+			name:    "k8s validate",
+			args:    "[FLAGS]",
+			summary: "Check the group file and the graph made of it; asks no server.",
+			about:   environment,
+			example: "yuba k8s validate -group=group.json",
+			setup: func(f *flag.FlagSet) action {
+				var k k8sFlags
+				k.group.register(f)
+				k.view.register(f)
+				return func(ctx context.Context, p process, args []string) error {
+					if err := noArgs(args); err != nil {
+						return err
+					}
+					set, err := k.graph(p, true)
+					if err != nil {
+						return err
+					}
+					set.offline = true
+					s, err := open(ctx, p, set)
+					if err != nil {
+						return err
+					}
+					defer s.close()
+					return s.Validate(ctx)
+				}
+			},
+		},
+		{
+			name:    "k8s nodes",
+			args:    "[FLAGS]",
+			summary: "Print the names of the group's nodes.",
+			about:   "One name a line, or a JSON list. Asks no server and needs nothing from the environment.",
+			example: "yuba k8s nodes -group=group.json",
+			setup: func(f *flag.FlagSet) action {
+				var g groupFlags
+				g.register(f)
+				asJSON := f.Bool("json", false, "print JSON")
+				return func(_ context.Context, p process, args []string) error {
+					if err := noArgs(args); err != nil {
+						return err
+					}
+					group, err := g.read()
+					if err != nil {
+						return err
+					}
+					if *asJSON {
+						return json.NewEncoder(p.stdout).Encode(group.NodeNames())
+					}
+					for _, n := range group.NodeNames() {
+						fmt.Fprintln(p.stdout, n)
+					}
+					return nil
+				}
+			},
+		},
+		{
+			name:    "k8s schema",
+			summary: "Print the JSON Schema of the group file.",
+			example: "yuba k8s schema > group.schema.json",
+			setup: func(*flag.FlagSet) action {
+				return func(_ context.Context, p process, args []string) error {
+					if err := noArgs(args); err != nil {
+						return err
+					}
+					_, err := p.stdout.Write(k8s.Schema())
+					return err
+				}
+			},
+		},
+		{
+			name:    "k8s export",
+			args:    "[FLAGS] DIR",
+			summary: "Write the group's graph as a configuration for stock tofu.",
+			about: environment + `
+
+Stock tofu finds the providers in a mirror that 'yuba providers mirror' makes.`,
+			example: "yuba k8s export -group=group.json ./graph",
+			setup:   k8sExport,
+		},
+	}
+}
+
+func first(args []string) string {
+	if len(args) == 0 {
+		return ""
+	}
+	return args[0]
+}
+
+func k8sPlan(f *flag.FlagSet) action {
+	var k k8sFlags
+	var plan planFlags
+	k.register(f)
+	plan.register(f, false)
+	out := f.String("out", "", "save the plan to this `file`, for 'yuba k8s apply' or stock tofu")
+	detailed := f.Bool("detailed-exitcode", false, "exit with 2 when there are changes")
+	return func(ctx context.Context, p process, args []string) error {
+		if err := noArgs(args); err != nil {
+			return err
+		}
+		options, err := plan.options()
+		if err != nil {
+			return err
+		}
+		options.Out = *out
+		set, err := k.graph(p, options.Mode == engine.Normal)
+		if err != nil {
+			return err
+		}
+		set.parallelism, set.input = plan.parallelism, plan.input
+		s, err := open(ctx, p, set)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		changes, err := s.Plan(ctx, options)
+		if err == nil && changes && *detailed {
+			return exitCode(2)
+		}
+		return err
+	}
+}
+
+func k8sApply(f *flag.FlagSet, destroy bool) action {
+	var k k8sFlags
+	var plan planFlags
+	k.register(f)
+	plan.register(f, destroy)
+	approve := f.Bool("auto-approve", false, "do not ask before changing anything")
+	return func(ctx context.Context, p process, args []string) error {
+		options, err := plan.options()
+		if err != nil {
+			return err
+		}
+		if destroy {
+			options.Mode = engine.Destroy
+		}
+		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve}
+		var set settings
+		switch {
+		case len(args) == 0:
+			set, err = k.graph(p, options.Mode == engine.Normal)
+		case len(args) == 1 && !destroy:
+			o.PlanFile = args[0]
+			err = errors.Join(onlyWith(f, "group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "exclude"))
+			set = settings{view: k.view, lock: k.lock}
+		default:
+			err = usagef("unexpected argument %q", args[len(args)-1])
+		}
+		if err != nil {
+			return err
+		}
+		set.parallelism, set.input = plan.parallelism, plan.input
+		s, err := open(ctx, p, set)
+		if err != nil {
+			return err
+		}
+		defer s.close()
+		return s.Apply(ctx, o)
+	}
+}
+
+// onlyWith refuses flags that a saved plan leaves no room for.
+func onlyWith(f *flag.FlagSet, names ...string) error {
+	var err error
+	f.Visit(func(x *flag.Flag) {
+		if err == nil && slices.Contains(names, x.Name) {
+			err = usagef("-%s has no place beside a plan file: the plan was made with what it says", x.Name)
+		}
+	})
+	return err
+}
+
+func k8sExport(f *flag.FlagSet) action {
+	var g groupFlags
+	g.register(f)
+	return func(_ context.Context, p process, args []string) error {
+		if len(args) != 1 {
+			return usagef("one directory is needed")
+		}
+		k := k8sFlags{group: g}
+		set, err := k.graph(p, false)
+		if err != nil {
+			return err
+		}
+		if err := os.MkdirAll(args[0], 0o755); err != nil {
+			return err
+		}
+		for name, data := range set.files {
+			name = filepath.Join(args[0], name)
+			if err := os.WriteFile(name, data, 0o644); err != nil {
+				return err
+			}
+			fmt.Fprintln(p.stdout, name)
+		}
+		return nil
+	}
+}

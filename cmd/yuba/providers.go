@@ -1,0 +1,134 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"flag"
+	"fmt"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	engine "github.com/opentofu/opentofu/yuba"
+
+	"fediversity.eu/yuba/cmd/yuba/mirror"
+	"fediversity.eu/yuba/providers/kubernetes"
+	"fediversity.eu/yuba/providers/oci"
+	"fediversity.eu/yuba/providers/random"
+)
+
+// progress receives what providers tell about long work. Both functions may
+// be called from several goroutines at once.
+type progress struct {
+	object func(namespace, name, message string)
+	bytes  func(ref string, sent, total int64)
+}
+
+var noProgress = progress{object: func(string, string, string) {}, bytes: func(string, int64, int64) {}}
+
+// provider is one of the providers in this program.
+type provider struct {
+	address, version string
+	server           func(progress) func() tfprotov6.ProviderServer
+}
+
+// randomVersion is the version of the well-known provider whose resource
+// types and schemas the linked one has.
+const randomVersion = "3.7.2"
+
+func linked() []provider {
+	return []provider{
+		{kubernetes.Address, version, func(p progress) func() tfprotov6.ProviderServer {
+			return kubernetes.Server(version, kubernetes.WithProgress(p.object))
+		}},
+		{oci.Address, version, func(p progress) func() tfprotov6.ProviderServer {
+			return oci.Server(version, oci.WithProgress(p.bytes))
+		}},
+		{random.Address, randomVersion, func(progress) func() tfprotov6.ProviderServer {
+			return random.Server(randomVersion)
+		}},
+	}
+}
+
+func addresses() []string {
+	var out []string
+	for _, p := range linked() {
+		out = append(out, p.address)
+	}
+	return out
+}
+
+func engineProviders(p progress) []engine.Provider {
+	var out []engine.Provider
+	for _, l := range linked() {
+		out = append(out, engine.Provider{Address: l.address, New: l.server(p)})
+	}
+	return out
+}
+
+func providerCommands() []command {
+	return []command{
+		{
+			name:    "providers",
+			summary: "List the providers in this program.",
+			example: "yuba providers",
+			setup: func(*flag.FlagSet) action {
+				return func(_ context.Context, p process, args []string) error {
+					if err := noArgs(args); err != nil {
+						return err
+					}
+					for _, l := range linked() {
+						fmt.Fprintf(p.stdout, "%s %s\n", l.address, l.version)
+					}
+					return nil
+				}
+			},
+		},
+		{
+			name:    "providers mirror",
+			args:    "DIR",
+			summary: "Lay out a mirror of the providers for stock tofu.",
+			about: "Writes a filesystem mirror that holds this program as each of its providers, so that stock tofu\n" +
+				"can plan and apply the states that yuba wrote (filesystem_mirror in its CLI configuration).",
+			example: "yuba providers mirror ./mirror\n" +
+				"printf 'provider_installation {\\n  filesystem_mirror {\\n    path = \"%s/mirror\"\\n  }\\n}\\n' \"$PWD\" > tofu.rc\n" +
+				"TF_CLI_CONFIG_FILE=tofu.rc tofu init",
+			setup: func(*flag.FlagSet) action {
+				return func(_ context.Context, p process, args []string) error {
+					if len(args) != 1 {
+						return usagef("one directory is needed")
+					}
+					var m []mirror.Provider
+					for _, l := range linked() {
+						m = append(m, mirror.Provider{Address: l.address, Version: l.version})
+					}
+					files, err := mirror.Write(args[0], m)
+					for _, f := range files {
+						fmt.Fprintln(p.stdout, f)
+					}
+					return err
+				}
+			},
+		},
+	}
+}
+
+func versionCommand() command {
+	return command{
+		name:    "version",
+		args:    "[-json]",
+		summary: "Print the versions of yuba and of the OpenTofu in it.",
+		example: "yuba version",
+		setup: func(f *flag.FlagSet) action {
+			asJSON := f.Bool("json", false, "print JSON")
+			return func(_ context.Context, p process, args []string) error {
+				if err := noArgs(args); err != nil {
+					return err
+				}
+				if *asJSON {
+					return json.NewEncoder(p.stdout).Encode(map[string]string{"yuba": version, "opentofu": engine.Version()})
+				}
+				_, err := fmt.Fprintf(p.stdout, "yuba %s (OpenTofu %s)\n", version, engine.Version())
+				return err
+			}
+		},
+	}
+}

@@ -1,0 +1,116 @@
+package main
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"strings"
+
+	engine "github.com/opentofu/opentofu/yuba"
+	"golang.org/x/term"
+
+	"fediversity.eu/yuba/cmd/yuba/live"
+	"fediversity.eu/yuba/state"
+)
+
+// alreadyReported tells whether the engine has printed err as a diagnostic.
+func alreadyReported(err error) bool { return errors.Is(err, engine.ErrReported) }
+
+// colour says whether the terminal behind f is to get colours;
+// https://no-color.org.
+func (p process) colour(f *os.File, noColor bool) bool {
+	return !noColor && p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
+
+// session is one run of the engine with what it reports.
+type session struct {
+	*engine.Engine
+	display *live.Display
+}
+
+// close ends the live display, so that the terminal is left as it was.
+func (s *session) close() { s.display.Close() }
+
+// settings are what the flags of a command say about an engine.
+type settings struct {
+	files map[string][]byte
+	// rename turns the name that a provider reports progress under into the
+	// address of the resource that it is about.
+	rename      func(string) string
+	view        viewFlags
+	lock        lockFlags
+	parallelism int
+	input       bool
+	// offline leaves out the state: the command needs none.
+	offline bool
+}
+
+// open starts an engine on the state that TF_HTTP_* names. The caller closes
+// the session.
+func open(ctx context.Context, p process, s settings) (*session, error) {
+	var store engine.StateStore
+	var address string
+	if !s.offline {
+		config, err := state.ConfigFromEnv(p.getenv)
+		if err != nil {
+			return nil, err
+		}
+		config.Warn = func(text string) { fmt.Fprintln(p.stderr, "Warning: "+text) }
+		client, err := state.New(config)
+		if err != nil {
+			return nil, err
+		}
+		store, address = client, config.Address
+	}
+	mode := live.Plain
+	switch {
+	case s.view.json:
+		mode = live.Off // OpenTofu's stream tells of progress
+	case term.IsTerminal(int(p.stderr.Fd())) && p.getenv("TERM") != "dumb":
+		mode = live.Terminal
+	}
+	rename := s.rename
+	if rename == nil {
+		rename = strings.Clone
+	}
+	display := live.New(p.stderr, live.Options{Mode: mode, Colour: p.colour(p.stderr, s.view.noColor)})
+	o := engine.Options{
+		Files: s.files,
+		Providers: engineProviders(progress{
+			object: func(namespace, name, message string) { display.Message(rename(namespace+"/"+name), message) },
+			bytes:  func(ref string, sent, total int64) { display.Bytes(rename(ref), sent, total) },
+		}),
+		State: store, StateAddress: address,
+		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
+		JSON: s.view.json, NoColor: !p.colour(p.stdout, s.view.noColor),
+		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
+		Lock: s.lock.lock, LockTimeout: s.lock.lockTimeout,
+		Parallelism: s.parallelism, Input: s.input,
+		Interrupts: p.interrupts,
+		Encryption: p.getenv("TF_ENCRYPTION"),
+	}
+	if mode == live.Terminal {
+		o.Events = func(e engine.Event) { display.Event(event(e)) }
+	}
+	e, err := engine.New(ctx, o)
+	if err != nil {
+		display.Close()
+		return nil, err
+	}
+	return &session{Engine: e, display: display}, nil
+}
+
+// event translates the engine's event for the display.
+func event(e engine.Event) live.Event {
+	out := live.Event{Subject: e.Addr, Action: e.Action}
+	switch e.Phase {
+	case engine.PhaseStarted:
+		out.Phase = live.Started
+	case engine.PhaseDone:
+		out.Phase = live.Done
+	case engine.PhaseFailed:
+		out.Phase = live.Failed
+	}
+	return out
+}
