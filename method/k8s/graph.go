@@ -1,0 +1,178 @@
+package k8s
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// GraphFile is the name of the one file of a graph. There is but one, so that
+// an export over an older one leaves nothing of a node that is gone.
+const GraphFile = "main.tf"
+
+// Source addresses of the providers, without the default registry host.
+const (
+	sourceKubernetes = "fediversity/kubernetes"
+	sourceOCI        = "fediversity/oci"
+	sourceRandom     = "hashicorp/random"
+)
+
+// Graph returns the OpenTofu configuration that deploys the group: files by
+// name, in native HCL. It is the same for the same group and environment, byte
+// for byte, and holds no credential.
+func (g *Group) Graph(env Env) (map[string][]byte, error) {
+	namespace, err := g.Namespace(env)
+	if err != nil {
+		return nil, err
+	}
+	nodes := g.EnabledNodes()
+	targets := make([]target, len(nodes))
+	for i, n := range nodes {
+		repo, err := repository(env, namespace, n.Name)
+		if err != nil {
+			return nil, err
+		}
+		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo}
+	}
+
+	file := hclwrite.NewEmptyFile()
+	body := file.Body()
+	comment(body, "Group "+g.Name+", target "+g.Target+". Written by yuba from the group file; do not edit.")
+	settings(body)
+	g.writeImages(body, targets)
+	g.writeNamespace(body, namespace)
+	for _, t := range targets {
+		body.AppendNewline()
+		comment(body, "Node "+t.Name)
+		t.write(body)
+	}
+	writeOutputs(body, namespace, targets)
+	return map[string][]byte{GraphFile: hclwrite.Format(file.Bytes())}, nil
+}
+
+// Teardown returns the configuration for a destroy: settings and no objects.
+// OpenTofu destroys what the state holds, in the order that the state knows.
+// A destroy thus needs neither the images nor the RuntimeClass to be there.
+func Teardown() map[string][]byte {
+	file := hclwrite.NewEmptyFile()
+	settings(file.Body())
+	return map[string][]byte{GraphFile: hclwrite.Format(file.Bytes())}
+}
+
+// settings writes the providers and the backend. Providers have no version
+// constraint: yuba links exactly one, and a mirror that it lays out holds that
+// one. They and the backend are configured by the environment alone.
+func settings(body *hclwrite.Body) {
+	tf := block(body, "terraform", nil)
+	provider := func(source string) expr { return newObject(attr{"source", str(source)}) }
+	block(tf, "required_providers", nil,
+		attr{"kubernetes", provider(sourceKubernetes)},
+		attr{"oci", provider(sourceOCI)},
+		attr{"random", provider(sourceRandom)},
+	)
+	tf.AppendNewline()
+	block(tf, "backend", []string{"http"})
+}
+
+// writeImages writes the push of all images, and what must be true before it.
+func (g *Group) writeImages(body *hclwrite.Body, targets []target) {
+	body.AppendNewline()
+	comment(body, "Read while planning: without the RuntimeClass there is no plan, and nothing is pushed.")
+	block(body, "data", []string{"kubernetes_runtime_class", "this"}, attr{"name", str(g.RuntimeClass)})
+
+	// Every other object is a block of its own. The images are one block with
+	// for_each, because everything in the cluster waits for all of them, and
+	// core writes into the state of each object every resource before it,
+	// transitively: with a block per image the state of n nodes would list n
+	// images in each of 3n objects. So it is one entry. for_each is evaluated
+	// once for each instance, therefore it is a local that already is a map.
+	images := make([]attr, len(targets))
+	for i, t := range targets {
+		images[i] = attr{t.Name, newObject(
+			attr{"source", str(t.group.ArchivePath(t.Node))},
+			attr{"repository", str(t.repository)},
+			attr{"tag", str(t.Tag)},
+		)}
+	}
+	body.AppendNewline()
+	block(body, "locals", nil,
+		attr{"images", call("tomap", newObject(images...))},
+		attr{"digests", raw("{ for name, image in oci_image.node : name => image.digest }")},
+	)
+	body.AppendNewline()
+	comment(body, "One block for all images: an object's state lists every resource that it waits for.")
+	block(body, "resource", []string{"oci_image", "node"},
+		attr{"for_each", ref("local", "images")},
+		attr{"source", ref("each", "value", "source")},
+		attr{"repository", ref("each", "value", "repository")},
+		attr{"tag", ref("each", "value", "tag")},
+	)
+}
+
+// writeNamespace writes the namespace, before which all images are pushed, and
+// the policy, before which nothing runs in it.
+func (g *Group) writeNamespace(body *hclwrite.Body, namespace string) {
+	body.AppendNewline()
+	comment(body, "Nothing changes in the cluster before all images are pushed.")
+	block(body, "resource", []string{"kubernetes_object", "namespace"},
+		attr{"manifest", newObject(
+			attr{"apiVersion", str("v1")},
+			attr{"kind", str("Namespace")},
+			attr{"metadata", newObject(
+				attr{"name", str(namespace)},
+				attr{"labels", labels(g.labels(namespace))},
+			)},
+		)},
+		attr{"depends_on", list(ref("oci_image", "node"), ref("data", "kubernetes_runtime_class", "this"))},
+	)
+	body.AppendNewline()
+	comment(body, "The pods get connections from pods of this namespace only.")
+	block(body, "resource", []string{"kubernetes_object", "network_policy"},
+		attr{"manifest", newObject(
+			attr{"apiVersion", str("networking.k8s.io/v1")},
+			attr{"kind", str("NetworkPolicy")},
+			attr{"metadata", newObject(
+				attr{"name", str("same-namespace")},
+				attr{"namespace", str(namespace)},
+				attr{"labels", labels(g.labels(namespace))},
+			)},
+			attr{"spec", newObject(
+				attr{"podSelector", newObject()},
+				attr{"policyTypes", list(str("Ingress"))},
+				attr{"ingress", list(newObject(
+					attr{"from", list(newObject(attr{"podSelector", newObject()}))},
+				))},
+			)},
+		)},
+		attr{"depends_on", list(ref("kubernetes_object", "namespace"))},
+	)
+}
+
+// writeOutputs writes what a deploy publishes.
+func writeOutputs(body *hclwrite.Body, namespace string, targets []target) {
+	names := make([]expr, len(targets))
+	images := make([]attr, len(targets))
+	for i, t := range targets {
+		names[i] = str(t.Name)
+		images[i] = attr{t.Name, t.image()}
+	}
+	body.AppendNewline()
+	block(body, "output", []string{"namespace"},
+		attr{"description", str("Namespace of the nodes")}, attr{"value", str(namespace)})
+	body.AppendNewline()
+	block(body, "output", []string{"nodes"},
+		attr{"description", str("Names of the nodes")}, attr{"value", list(names...)})
+	body.AppendNewline()
+	block(body, "output", []string{"images"},
+		attr{"description", str("Image of each node, by digest")}, attr{"value", newObject(images...)})
+}
+
+// labels writes a map of strings, sorted.
+func labels(m map[string]string) expr {
+	attrs := make([]attr, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		attrs = append(attrs, attr{key, str(m[key])})
+	}
+	return newObject(attrs...)
+}

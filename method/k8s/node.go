@@ -1,0 +1,135 @@
+package k8s
+
+import (
+	"maps"
+	"slices"
+
+	"github.com/hashicorp/hcl/v2/hclwrite"
+)
+
+// target is a node with all that its objects are made from.
+type target struct {
+	Node
+	group      *Group
+	namespace  string
+	repository string
+}
+
+// Labels that every object carries, in the manner that Kubernetes recommends.
+const (
+	labelName      = "app.kubernetes.io/name"
+	labelInstance  = "app.kubernetes.io/instance"
+	labelPartOf    = "app.kubernetes.io/part-of"
+	labelManagedBy = "app.kubernetes.io/managed-by"
+)
+
+// labels returns the labels of the objects of the whole group.
+func (g *Group) labels(namespace string) map[string]string {
+	return map[string]string{labelInstance: namespace, labelPartOf: g.Name, labelManagedBy: "yuba"}
+}
+
+// labels returns the labels of the objects of the node.
+func (t target) labels() map[string]string {
+	m := t.group.labels(t.namespace)
+	m[labelName] = t.Name
+	return m
+}
+
+// selector returns what selects the pod of the node. It can't be changed once
+// the Deployment exists, thus it holds nothing but what names the node.
+func (t target) selector() map[string]string { return map[string]string{labelName: t.Name} }
+
+// claim returns the name of the node's PersistentVolumeClaim.
+func (t target) claim() string { return t.Name + "-state" }
+
+// Names of the node's resources in the configuration. The prefixes make an HCL
+// identifier of any DNS label, also of one that starts with a digit.
+func (t target) uuidAddr() []string  { return []string{"random_uuid", "node_" + t.Name} }
+func (t target) claimAddr() []string { return []string{"kubernetes_object", "claim_" + t.Name} }
+func (t target) deploymentAddr() []string {
+	return []string{"kubernetes_object", "deployment_" + t.Name}
+}
+func (t target) rolloutAddr() []string { return []string{"kubernetes_rollout", "node_" + t.Name} }
+
+// image returns the reference of the node's image by the digest that the
+// registry gave.
+func (t target) image() expr {
+	return template(t.repository+"@", index(t.Name, "local", "digests"))
+}
+
+// write writes the node's resources.
+func (t target) write(body *hclwrite.Body) {
+	block(body, "resource", t.uuidAddr())
+	body.AppendNewline()
+	block(body, "resource", t.claimAddr(),
+		attr{"manifest", t.claimManifest()},
+		attr{"depends_on", list(ref("kubernetes_object", "namespace"))},
+	)
+	body.AppendNewline()
+	block(body, "resource", t.deploymentAddr(),
+		attr{"manifest", t.deploymentManifest()},
+		attr{"depends_on", list(ref("kubernetes_object", "network_policy"), ref(t.claimAddr()[0], t.claimAddr()[1]))},
+	)
+	body.AppendNewline()
+	deployment := t.deploymentAddr()
+	block(body, "resource", t.rolloutAddr(),
+		attr{"namespace", str(t.namespace)},
+		attr{"name", str(t.Name)},
+		attr{"uid", ref(deployment[0], deployment[1], "uid")},
+		attr{"generation", ref(deployment[0], deployment[1], "generation")},
+		attr{"timeout", str(t.group.RolloutTimeout.String())},
+	)
+}
+
+func (t target) metadata(name string) expr {
+	return newObject(
+		attr{"name", str(name)},
+		attr{"namespace", str(t.namespace)},
+		attr{"labels", labels(t.labels())},
+	)
+}
+
+// claimManifest is the volume of /var/lib. It is an object of its own, so that
+// it stays when the pod or the Deployment is replaced.
+func (t target) claimManifest() expr {
+	spec := []attr{{"accessModes", list(str("ReadWriteOnce"))}}
+	if t.Storage.Class != "" {
+		spec = append(spec, attr{"storageClassName", str(t.Storage.Class)})
+	}
+	spec = append(spec, attr{"resources", newObject(
+		attr{"requests", newObject(attr{"storage", str(t.Storage.Size)})},
+	)})
+	return newObject(
+		attr{"apiVersion", str("v1")},
+		attr{"kind", str("PersistentVolumeClaim")},
+		attr{"metadata", t.metadata(t.claim())},
+		attr{"spec", newObject(spec...)},
+	)
+}
+
+func (t target) deploymentManifest() expr {
+	return newObject(
+		attr{"apiVersion", str("apps/v1")},
+		attr{"kind", str("Deployment")},
+		attr{"metadata", t.metadata(t.Name)},
+		attr{"spec", newObject(
+			attr{"replicas", num(1)},
+			// Never two pods: they would share one /var/lib and one machine ID.
+			attr{"strategy", newObject(attr{"type", str("Recreate")})},
+			attr{"selector", newObject(attr{"matchLabels", labels(t.selector())})},
+			attr{"template", newObject(
+				attr{"metadata", newObject(attr{"labels", labels(t.labels())})},
+				attr{"spec", t.podSpec()},
+			)},
+		)},
+	)
+}
+
+// quantities writes requests or limits, sorted.
+func quantities(m map[string]string) expr {
+	attrs := make([]attr, 0, len(m))
+	for _, name := range slices.Sorted(maps.Keys(m)) {
+		attrs = append(attrs, attr{name, str(m[name])})
+	}
+	return newObject(attrs...)
+}

@@ -1,0 +1,104 @@
+package k8s
+
+const (
+	// searchPath is where the kubelet finds systemctl in the container when it
+	// runs the probe and the hook: on NixOS in the running system's profile
+	// only, elsewhere in /usr/bin or /bin. systemd does not take it over: PID 1
+	// starts its services with a search path of its own.
+	searchPath = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+	// gracePeriod is in seconds, and more than the 90 s that systemd gives a
+	// unit to stop, so that systemd and not the kubelet ends a unit that hangs.
+	gracePeriod = 120
+)
+
+// memoryVolumes are the paths that systemd needs as file systems of their own
+// and can't mount itself, because the pod has no capability outside of its
+// user namespace. The sizes keep a node from taking all memory of its host.
+var memoryVolumes = []struct{ name, path, size string }{
+	{"run", "/run", "256Mi"},
+	{"run-lock", "/run/lock", "8Mi"},
+	{"tmp", "/tmp", "1Gi"},
+}
+
+// podSpec is the pod of the node: systemd as PID 1 of its one container, with
+// no capability added and not privileged.
+func (t target) podSpec() expr {
+	mounts := []expr{newObject(attr{"name", str("state")}, attr{"mountPath", str("/var/lib")})}
+	volumes := []expr{newObject(
+		attr{"name", str("state")},
+		attr{"persistentVolumeClaim", newObject(attr{"claimName", str(t.claim())})},
+	)}
+	for _, v := range memoryVolumes {
+		mounts = append(mounts, newObject(attr{"name", str(v.name)}, attr{"mountPath", str(v.path)}))
+		volumes = append(volumes, newObject(
+			attr{"name", str(v.name)},
+			attr{"emptyDir", newObject(attr{"medium", str("Memory")}, attr{"sizeLimit", str(v.size)})},
+		))
+	}
+	env := func(name string, value expr) expr { return newObject(attr{"name", str(name)}, attr{"value", value}) }
+	command := func(words ...string) expr {
+		tokens := make([]expr, len(words))
+		for i, w := range words {
+			tokens[i] = str(w)
+		}
+		return newObject(attr{"command", list(tokens...)})
+	}
+
+	container := []attr{
+		{"name", str("node")},
+		{"image", t.image()},
+		// What a node image is must not depend on the archive's configuration:
+		// an archive without a command would run a shell, or nothing.
+		{"command", list(str("/sbin/init"))},
+		// systemd takes the machine ID from container_uuid, and only when
+		// container tells it that it runs in one.
+		{"env", list(
+			env("container", str("oci")),
+			env("container_uuid", ref(t.uuidAddr()[0], t.uuidAddr()[1], "result")),
+			env("PATH", str(searchPath)),
+		)},
+		// The console of systemd is the log of the container.
+		{"tty", boolean(true)},
+		// Fails for every state but "running", also for "degraded".
+		{"readinessProbe", newObject(
+			attr{"exec", command("systemctl", "is-system-running")},
+			attr{"periodSeconds", num(5)},
+			attr{"timeoutSeconds", num(5)},
+		)},
+		// PID 1 takes SIGTERM, the usual stop signal, as an order to start
+		// itself anew. The signal that stops it, SIGRTMIN+3, is a matter of the
+		// image's configuration: Kubernetes (1.33 to 1.37) drops
+		// lifecycle.stopSignal unless an alpha feature gate is on. So the hook
+		// does what systemd does on that signal, whatever the image says.
+		{"lifecycle", newObject(attr{"preStop", newObject(
+			attr{"exec", command("systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target")},
+		)})},
+		{"volumeMounts", list(mounts...)},
+	}
+	var resources []attr
+	if len(t.Resources.Requests) > 0 {
+		resources = append(resources, attr{"requests", quantities(t.Resources.Requests)})
+	}
+	if len(t.Resources.Limits) > 0 {
+		resources = append(resources, attr{"limits", quantities(t.Resources.Limits)})
+	}
+	if len(resources) > 0 {
+		container = append(container, attr{"resources", newObject(resources...)})
+	}
+
+	return newObject(
+		attr{"runtimeClassName", str(t.group.RuntimeClass)},
+		// Root of the node is nobody on the host.
+		attr{"hostUsers", boolean(false)},
+		// The node keeps its name when its pod, which has a random one, is replaced.
+		attr{"hostname", str(t.Name)},
+		// The node has no business with the API server.
+		attr{"automountServiceAccountToken", boolean(false)},
+		// The environment of PID 1 does not depend on which Services exist.
+		attr{"enableServiceLinks", boolean(false)},
+		attr{"terminationGracePeriodSeconds", num(gracePeriod)},
+		attr{"containers", list(newObject(container...))},
+		attr{"volumes", list(volumes...)},
+	)
+}
