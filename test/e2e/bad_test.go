@@ -1,3 +1,4 @@
+// Package e2e holds the tests that run the built program as its users do.
 package e2e
 
 import (
@@ -11,21 +12,22 @@ import (
 
 	"fediversity.eu/yuba/test/image"
 	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
 )
 
-// archive writes an archive into the world's folder.
-func (w *world) archive(spec image.Spec, shape func([]byte) []byte) string {
-	w.t.Helper()
+// badArchive writes an archive into the world's folder.
+func badArchive(t *testing.T, w *world.World, spec image.Spec, shape func([]byte) []byte) string {
+	t.Helper()
 	data, err := image.Bytes(spec)
 	if err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	if shape != nil {
 		data = shape(data)
 	}
-	name := filepath.Join(w.dir, "bad.tar")
+	name := filepath.Join(w.Dir, "bad.tar")
 	if err := os.WriteFile(name, data, 0o600); err != nil {
-		w.t.Fatal(err)
+		t.Fatal(err)
 	}
 	return name
 }
@@ -54,9 +56,9 @@ func answering(t *testing.T, code int, body string) string {
 
 // Bad input: a clear error, exit code 1, nothing changed, the lock free.
 func TestBadInput(t *testing.T) {
-	good := func(w *world) { w.group(node{name: "web", image: lab.Image{Content: "good"}}) }
-	write := func(w *world, text string) string {
-		name := filepath.Join(w.dir, "kubeconfig")
+	good := func(w *world.World) { w.Group(world.Node{Name: "web", Image: lab.Image{Content: "good"}}) }
+	write := func(w *world.World, text string) string {
+		name := filepath.Join(w.Dir, "kubeconfig")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
@@ -64,31 +66,31 @@ func TestBadInput(t *testing.T) {
 	}
 	type bad struct {
 		name string
-		make func(*testing.T, *world)
+		make func(*testing.T, *world.World)
 		want []string // all in the error
 	}
-	group := func(change func(map[string]any)) func(*testing.T, *world) {
-		return func(t *testing.T, w *world) {
-			n := map[string]any{"name": "web", "tag": "one", "image": map[string]any{"archive": w.archive(image.Spec{}, nil)}}
+	group := func(change func(map[string]any)) func(*testing.T, *world.World) {
+		return func(t *testing.T, w *world.World) {
+			n := map[string]any{"name": "web", "tag": "one", "image": map[string]any{"archive": badArchive(t, w, image.Spec{}, nil)}}
 			g := map[string]any{"version": 1, "group": "test", "target": "all", "runtimeClass": "systemd",
 				"storage": map[string]any{"class": "standard", "size": "1Gi"}, "nodes": []any{n}}
 			change(g)
-			w.write(g)
+			w.Write(g)
 		}
 	}
 	first := func(g map[string]any) map[string]any { return g["nodes"].([]any)[0].(map[string]any) }
-	archive := func(spec image.Spec, shape func([]byte) []byte) func(*testing.T, *world) {
-		return func(t *testing.T, w *world) {
-			w.group(node{name: "web", tag: "one", archive: w.archive(spec, shape)})
+	archive := func(spec image.Spec, shape func([]byte) []byte) func(*testing.T, *world.World) {
+		return func(t *testing.T, w *world.World) {
+			w.Group(world.Node{Name: "web", Tag: "one", Archive: badArchive(t, w, spec, shape)})
 		}
 	}
-	env := func(key string, value func(*testing.T, *world) string) func(*testing.T, *world) {
-		return func(t *testing.T, w *world) {
+	env := func(key string, value func(*testing.T, *world.World) string) func(*testing.T, *world.World) {
+		return func(t *testing.T, w *world.World) {
 			good(w)
 			if v := value(t, w); v == "" {
-				delete(w.env, key)
+				delete(w.Env, key)
 			} else {
-				w.env[key] = v
+				w.Env[key] = v
 			}
 		}
 	}
@@ -103,146 +105,146 @@ func TestBadInput(t *testing.T) {
 		{"truncated gzipped archive", archive(image.Spec{Zeros: 1 << 20, Gzip: true, Files: map[string][]byte{"/r": []byte(strings.Repeat("0123456789", 1000))}}, func(b []byte) []byte { return b[:len(b)/2] }), []string{"bad.tar"}},
 		{"two layers", archive(image.Spec{Layers: 2}, nil), []string{"bad.tar", "layer"}},
 
-		{"KUBE_CONFIG_PATH unset", env("KUBE_CONFIG_PATH", func(*testing.T, *world) string { return "" }), []string{"KUBE_CONFIG_PATH"}},
-		{"K8S_REGISTRY unset", env("K8S_REGISTRY", func(*testing.T, *world) string { return "" }), []string{"K8S_REGISTRY"}},
-		{"TF_HTTP_ADDRESS unset", env("TF_HTTP_ADDRESS", func(*testing.T, *world) string { return "" }), []string{"TF_HTTP_ADDRESS"}},
-		{"kubeconfig missing", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world) string { return filepath.Join(w.dir, "nowhere") }), []string{"KUBE_CONFIG_PATH", "nowhere"}},
-		{"kubeconfig a directory", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world) string { return w.dir }), []string{"KUBE_CONFIG_PATH", "directory"}},
-		{"kubeconfig bad YAML", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world) string { return write(w, "{{{") }), []string{"KUBE_CONFIG_PATH"}},
-		{"API server unreachable", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world) string {
+		{"KUBE_CONFIG_PATH unset", env("KUBE_CONFIG_PATH", func(*testing.T, *world.World) string { return "" }), []string{"KUBE_CONFIG_PATH"}},
+		{"K8S_REGISTRY unset", env("K8S_REGISTRY", func(*testing.T, *world.World) string { return "" }), []string{"K8S_REGISTRY"}},
+		{"TF_HTTP_ADDRESS unset", env("TF_HTTP_ADDRESS", func(*testing.T, *world.World) string { return "" }), []string{"TF_HTTP_ADDRESS"}},
+		{"kubeconfig missing", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world.World) string { return filepath.Join(w.Dir, "nowhere") }), []string{"KUBE_CONFIG_PATH", "nowhere"}},
+		{"kubeconfig a directory", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world.World) string { return w.Dir }), []string{"KUBE_CONFIG_PATH", "directory"}},
+		{"kubeconfig bad YAML", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world.World) string { return write(w, "{{{") }), []string{"KUBE_CONFIG_PATH"}},
+		{"API server unreachable", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world.World) string {
 			return write(w, `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
 				"clusters":[{"name":"c","cluster":{"server":"https://`+closed(t)+`"}}],"users":[{"name":"u","user":{"token":"canary"}}]}`)
 		}), []string{"refused"}},
-		{"registry unreachable", env("K8S_REGISTRY", func(t *testing.T, _ *world) string { return closed(t) }), []string{"refused"}},
-		{"state server down", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world) string { return "http://" + closed(t) + "/x" }), []string{"refused"}},
-		{"state server 401", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world) string { return answering(t, 401, "who are you") + "/x" }), []string{"401", "TF_HTTP_USERNAME"}},
-		{"state server 403", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world) string { return answering(t, 403, "not you") + "/x" }), []string{"403", "not you"}},
-		{"state server 500", env("TF_HTTP_ADDRESS", func(t *testing.T, w *world) string {
-			w.env["TF_HTTP_RETRY_MAX"] = "0"
+		{"registry unreachable", env("K8S_REGISTRY", func(t *testing.T, _ *world.World) string { return closed(t) }), []string{"refused"}},
+		{"state server down", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return "http://" + closed(t) + "/x" }), []string{"refused"}},
+		{"state server 401", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return answering(t, 401, "who are you") + "/x" }), []string{"401", "TF_HTTP_USERNAME"}},
+		{"state server 403", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return answering(t, 403, "not you") + "/x" }), []string{"403", "not you"}},
+		{"state server 500", env("TF_HTTP_ADDRESS", func(t *testing.T, w *world.World) string {
+			w.Env["TF_HTTP_RETRY_MAX"] = "0"
 			return answering(t, 500, "disk is full") + "/x"
 		}), []string{"500", "disk is full"}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
-			w := newWorld(t)
+			w := world.New(t)
 			b.make(t, w)
-			r := w.must(1, "k8s", "apply", "-auto-approve")
+			r := w.Must(1, "k8s", "apply", "-auto-approve")
 			for _, want := range b.want {
-				if !strings.Contains(r.stderr, want) {
+				if !strings.Contains(r.Stderr, want) {
 					t.Errorf("the error does not say %q: %v", want, r)
 				}
 			}
-			if strings.Contains(r.stderr+r.stdout, "canary") {
+			if strings.Contains(r.Stderr+r.Stdout, "canary") {
 				t.Errorf("the error tells a secret: %v", r)
 			}
-			w.unchanged()
-			w.free()
+			w.Unchanged()
+			w.Free()
 		})
 	}
 }
 
 func TestLockedBySomeoneElse(t *testing.T) {
-	w := newWorld(t)
-	w.group(node{name: "web", image: lab.Image{Content: "one"}})
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
 	lock := `{"ID":"their-lock","Operation":"OperationTypeApply","Who":"somebody@elsewhere","Version":"1.12.6","Created":"2026-01-02T03:04:05Z"}`
-	if err := w.request("LOCK", lock); err != nil {
+	if err := w.Request("LOCK", lock); err != nil {
 		t.Fatal(err)
 	}
-	r := w.must(1, "k8s", "apply", "-auto-approve")
+	r := w.Must(1, "k8s", "apply", "-auto-approve")
 	for _, want := range []string{"their-lock", "somebody@elsewhere", "force-unlock"} {
-		if !strings.Contains(r.stderr, want) {
+		if !strings.Contains(r.Stderr, want) {
 			t.Errorf("the error does not say %q: %v", want, r)
 		}
 	}
-	w.unchanged()
-	w.must(0, "force-unlock", "-force", "their-lock")
-	w.free()
-	w.must(0, "k8s", "apply", "-auto-approve")
+	w.Unchanged()
+	w.Must(0, "force-unlock", "-force", "their-lock")
+	w.Free()
+	w.Must(0, "k8s", "apply", "-auto-approve")
 }
 
 func TestMissingRuntimeClassFailsBeforeAnyPush(t *testing.T) {
-	w := newWorld(t)
-	w.group(node{name: "web", tag: "one", image: lab.Image{Content: "one"}})
-	w.edit(func(g map[string]any) { g["runtimeClass"] = "nothere" })
-	r := w.must(1, "k8s", "apply", "-auto-approve")
-	if !strings.Contains(r.stderr, "nothere") || !strings.Contains(r.stderr, "RuntimeClass") {
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Tag: "one", Image: lab.Image{Content: "one"}})
+	w.Edit(func(g map[string]any) { g["runtimeClass"] = "nothere" })
+	r := w.Must(1, "k8s", "apply", "-auto-approve")
+	if !strings.Contains(r.Stderr, "nothere") || !strings.Contains(r.Stderr, "RuntimeClass") {
 		t.Errorf("the error does not name the RuntimeClass: %v", r)
 	}
-	if lab.Exists(t, w.lab.Registry+"/"+w.namespace+"/web", "one") {
+	if lab.Exists(t, w.Lab.Registry+"/"+w.Namespace+"/web", "one") {
 		t.Error("the image was pushed")
 	}
-	w.unchanged()
-	w.free()
+	w.Unchanged()
+	w.Free()
 }
 
 func TestRegistryDownChangesNothingInTheCluster(t *testing.T) {
-	w := newWorld(t)
-	web, db := node{name: "web", image: lab.Image{Content: "one"}}, node{name: "db", image: lab.Image{Content: "one"}}
-	w.group(web, db)
-	w.must(0, "k8s", "apply", "-auto-approve")
-	before := w.kubectl("get", "deployment,pvc,pod", "-n", w.namespace, "-o", `jsonpath={range .items[*]}{.metadata.uid}{" "}{.metadata.generation}{"\n"}{end}`)
+	w := world.New(t)
+	web, db := world.Node{Name: "web", Image: lab.Image{Content: "one"}}, world.Node{Name: "db", Image: lab.Image{Content: "one"}}
+	w.Group(web, db)
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	before := w.Kubectl("get", "deployment,pvc,pod", "-n", w.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.uid}{" "}{.metadata.generation}{"\n"}{end}`)
 
 	// One node changes and one leaves, but the change cannot be pushed.
-	w.group(node{name: "web", image: lab.Image{Content: "two"}})
-	registry := w.env["K8S_REGISTRY"]
-	w.env["K8S_REGISTRY"] = closed(t)
-	w.must(1, "k8s", "apply", "-auto-approve")
-	after := w.kubectl("get", "deployment,pvc,pod", "-n", w.namespace, "-o", `jsonpath={range .items[*]}{.metadata.uid}{" "}{.metadata.generation}{"\n"}{end}`)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
+	registry := w.Env["K8S_REGISTRY"]
+	w.Env["K8S_REGISTRY"] = closed(t)
+	w.Must(1, "k8s", "apply", "-auto-approve")
+	after := w.Kubectl("get", "deployment,pvc,pod", "-n", w.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.uid}{" "}{.metadata.generation}{"\n"}{end}`)
 	if after != before {
 		t.Errorf("the cluster had\n%s\nand has\n%s", before, after)
 	}
-	w.free()
-	w.env["K8S_REGISTRY"] = registry
-	w.must(0, "k8s", "apply", "-auto-approve")
-	w.must(0, "k8s", "plan", "-detailed-exitcode")
+	w.Free()
+	w.Env["K8S_REGISTRY"] = registry
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	w.Must(0, "k8s", "plan", "-detailed-exitcode")
 }
 
 func TestAdmissionRefusal(t *testing.T) {
-	w := newWorld(t)
-	w.group(node{name: "web", image: lab.Image{Content: "one"}})
-	w.kubectl("create", "namespace", w.namespace)
-	w.kubectl("create", "quota", "none", "-n", w.namespace, "--hard=count/deployments.apps=0")
-	eventually(t, "quota", func() bool { return w.get("quota/none", `.status.hard.count/deployments\.apps`) == "0" })
-	r := w.must(1, "k8s", "apply", "-auto-approve")
-	if !strings.Contains(r.stderr, "exceeded quota") || !strings.Contains(r.stderr, "web") {
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	w.Kubectl("create", "namespace", w.Namespace)
+	w.Kubectl("create", "quota", "none", "-n", w.Namespace, "--hard=count/deployments.apps=0")
+	world.Eventually(t, "quota", func() bool { return w.Get("quota/none", `.status.hard.count/deployments\.apps`) == "0" })
+	r := w.Must(1, "k8s", "apply", "-auto-approve")
+	if !strings.Contains(r.Stderr, "exceeded quota") || !strings.Contains(r.Stderr, "web") {
 		t.Errorf("the error does not say what the API server said: %v", r)
 	}
-	w.free()
-	w.kubectl("delete", "quota", "none", "-n", w.namespace)
-	w.must(0, "k8s", "apply", "-auto-approve")
+	w.Free()
+	w.Kubectl("delete", "quota", "none", "-n", w.Namespace)
+	w.Must(0, "k8s", "apply", "-auto-approve")
 }
 
 func TestFieldOfAnotherManager(t *testing.T) {
-	w := newWorld(t)
-	w.group(node{name: "web", image: lab.Image{Content: "one"}})
-	w.kubectl("create", "namespace", w.namespace)
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	w.Kubectl("create", "namespace", w.Namespace)
 	// Somebody's claim with another size, of which they own the field.
-	w.lab.Apply(t, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"web-state","namespace":"`+w.namespace+`"},
+	w.Lab.Apply(t, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"web-state","namespace":"`+w.Namespace+`"},
 		"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"standard","resources":{"requests":{"storage":"2Gi"}}}}`, "somebody")
-	r := w.must(1, "k8s", "apply", "-auto-approve")
+	r := w.Must(1, "k8s", "apply", "-auto-approve")
 	for _, want := range []string{"somebody", "storage", "web-state"} {
-		if !strings.Contains(r.stderr, want) {
+		if !strings.Contains(r.Stderr, want) {
 			t.Errorf("the error does not say %q: %v", want, r)
 		}
 	}
-	if got := w.get("pvc/web-state", ".spec.resources.requests.storage"); got != "2Gi" {
+	if got := w.Get("pvc/web-state", ".spec.resources.requests.storage"); got != "2Gi" {
 		t.Errorf("the field was 2Gi and is %s", got)
 	}
-	w.free()
+	w.Free()
 }
 
 func TestOtherSubmissionIsRefused(t *testing.T) {
-	w := newWorld(t)
-	w.group(node{name: "web", image: lab.Image{Content: "one"}})
-	if err := os.WriteFile(filepath.Join(w.dir, "submission.json"), []byte("{}"), 0o600); err != nil {
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	if err := os.WriteFile(filepath.Join(w.Dir, "submission.json"), []byte("{}"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	w.edit(func(g map[string]any) {
+	w.Edit(func(g map[string]any) {
 		g["submission"] = "sha256:0000000000000000000000000000000000000000000000000000000000000000"
 	})
-	r := w.must(1, "k8s", "apply", "-auto-approve", "-submission=submission.json")
-	if !strings.Contains(r.stderr, "submission") {
+	r := w.Must(1, "k8s", "apply", "-auto-approve", "-submission=submission.json")
+	if !strings.Contains(r.Stderr, "submission") {
 		t.Errorf("the error does not name the submission: %v", r)
 	}
-	w.unchanged()
-	w.free()
+	w.Unchanged()
+	w.Free()
 }

@@ -1,0 +1,89 @@
+package e2e
+
+import (
+	"bytes"
+	"os/exec"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
+)
+
+// text is what a running command has written so far.
+type text struct {
+	mu sync.Mutex
+	b  bytes.Buffer
+}
+
+func (t *text) Write(p []byte) (int, error) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.Write(p)
+}
+
+func (t *text) String() string {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	return t.b.String()
+}
+
+// waiting starts an apply whose rollout of web never ends by itself, and
+// returns when it waits for it.
+func waiting(t *testing.T, w *world.World) (*exec.Cmd, *text) {
+	t.Helper()
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	good := w.Get("deployment/web", world.ImagePath)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Behaviour: "never-ready"}})
+	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "1h" })
+	var out text
+	cmd := w.Command("k8s", "apply", "-auto-approve")
+	cmd.Stdout, cmd.Stderr = &out, &out
+	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	world.Eventually(t, "rollout of the new image", func() bool {
+		return w.Get("deployment/web", world.ImagePath) != good && strings.Contains(out.String(), "kubernetes_rollout.node_web: ")
+	})
+	return cmd, &out
+}
+
+func TestInterruptedRolloutLeavesNothingLocked(t *testing.T) {
+	w := world.New(t)
+	cmd, out := waiting(t, w)
+	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("an interrupted apply ends with %s:\n%s", cmd.ProcessState, out)
+	}
+	w.Free()
+	w.Must(2, "k8s", "plan", "-detailed-exitcode")
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	w.Must(0, "k8s", "plan", "-detailed-exitcode")
+}
+
+func TestKilledApplyIsMendedByTheNext(t *testing.T) {
+	w := world.New(t)
+	cmd, _ := waiting(t, w)
+	if err := cmd.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	r := w.Must(1, "k8s", "plan")
+	_, id, found := strings.Cut(r.Stderr, "ID:")
+	if !found {
+		t.Fatalf("the error does not tell the lock's ID: %v", r)
+	}
+	w.Must(0, "force-unlock", "-force", strings.Fields(id)[0])
+	w.Must(2, "k8s", "plan", "-detailed-exitcode")
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	w.Must(0, "k8s", "plan", "-detailed-exitcode")
+}
