@@ -3,7 +3,6 @@ package main
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -34,11 +33,7 @@ func (g *groupFlags) register(f *flag.FlagSet) {
 
 // read reads and checks the group file and the submission.
 func (g *groupFlags) read() (*k8s.Group, error) {
-	data, err := readBounded(g.file, k8s.MaxSize)
-	if err != nil {
-		return nil, fmt.Errorf("group file: %w", err)
-	}
-	group, err := k8s.Parse(g.file, data)
+	group, err := k8s.Load(g.file)
 	if err != nil {
 		return nil, err
 	}
@@ -54,21 +49,6 @@ func (g *groupFlags) read() (*k8s.Group, error) {
 	return group, nil
 }
 
-// readBounded reads a file of at most limit bytes.
-func readBounded(name string, limit int64) ([]byte, error) {
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, fmt.Errorf("%s is no regular file", name)
-	}
-	if info.Size() > limit {
-		return nil, fmt.Errorf("%s has %d bytes; at most %d are read", name, info.Size(), limit)
-	}
-	return os.ReadFile(name)
-}
-
 // k8sFlags are the flags that all verbs on a deployed group share.
 type k8sFlags struct {
 	group groupFlags
@@ -82,9 +62,8 @@ func (k *k8sFlags) register(f *flag.FlagSet) {
 	k.lock.register(f)
 }
 
-// graph is the group's graph as settings of an engine. archives says whether
-// the images' archives must be there.
-func (k *k8sFlags) graph(p process, archives bool) (settings, error) {
+// graph is the group's graph as settings of an engine.
+func (k *k8sFlags) graph(p process) (settings, error) {
 	env, err := k8s.EnvFrom(p.getenv)
 	if err != nil {
 		return settings{}, err
@@ -93,16 +72,29 @@ func (k *k8sFlags) graph(p process, archives bool) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	if archives {
-		if err := group.CheckArchives(os.Stat); err != nil {
-			return settings{}, err
-		}
+	if err := group.CheckArchives(os.Stat); err != nil {
+		return settings{}, err
 	}
 	files, err := group.Graph(env)
 	if err != nil {
 		return settings{}, err
 	}
-	return settings{files: files, rename: group.Addresses(env), view: k.view, lock: k.lock, parallelism: 10, input: true}, nil
+	addresses, err := group.Addresses(env)
+	if err != nil {
+		return settings{}, err
+	}
+	return settings{files: files, addresses: addresses, view: k.view, lock: k.lock, input: true}, nil
+}
+
+// teardown is the graph of a destroy, which works on what the state holds.
+func (k *k8sFlags) teardown(p process) (settings, error) {
+	if _, err := k8s.EnvFrom(p.getenv); err != nil {
+		return settings{}, err
+	}
+	if _, err := k.group.read(); err != nil {
+		return settings{}, err
+	}
+	return settings{files: k8s.Teardown(), view: k.view, lock: k.lock, input: true}, nil
 }
 
 func k8sCommands() []command {
@@ -195,7 +187,7 @@ A node that does not become ready is set back to its last good image; the exit c
 					if err := noArgs(args); err != nil {
 						return err
 					}
-					set, err := k.graph(p, true)
+					set, err := k.graph(p)
 					if err != nil {
 						return err
 					}
@@ -287,7 +279,12 @@ func k8sPlan(f *flag.FlagSet) action {
 			return err
 		}
 		options.Out = *out
-		set, err := k.graph(p, options.Mode == engine.Normal)
+		var set settings
+		if options.Mode == engine.Destroy {
+			set, err = k.teardown(p)
+		} else {
+			set, err = k.graph(p)
+		}
 		if err != nil {
 			return err
 		}
@@ -322,11 +319,13 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve}
 		var set settings
 		switch {
+		case len(args) == 0 && options.Mode == engine.Destroy:
+			set, err = k.teardown(p)
 		case len(args) == 0:
-			set, err = k.graph(p, options.Mode == engine.Normal)
+			set, err = k.graph(p)
 		case len(args) == 1 && !destroy:
 			o.PlanFile = args[0]
-			err = errors.Join(onlyWith(f, "group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "exclude"))
+			err = onlyWith(f, "group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "exclude")
 			set = settings{view: k.view, lock: k.lock}
 		default:
 			err = usagef("unexpected argument %q", args[len(args)-1])
@@ -363,7 +362,7 @@ func k8sExport(f *flag.FlagSet) action {
 			return usagef("one directory is needed")
 		}
 		k := k8sFlags{group: g}
-		set, err := k.graph(p, false)
+		set, err := k.graph(p)
 		if err != nil {
 			return err
 		}

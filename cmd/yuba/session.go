@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"strings"
 
 	engine "github.com/opentofu/opentofu/yuba"
 	"golang.org/x/term"
@@ -35,9 +34,9 @@ func (s *session) close() { s.display.Close() }
 // settings are what the flags of a command say about an engine.
 type settings struct {
 	files map[string][]byte
-	// rename turns the name that a provider reports progress under into the
-	// address of the resource that it is about.
-	rename      func(string) string
+	// addresses are those of the objects by the names under which providers
+	// report progress on them.
+	addresses   map[string]string
 	view        viewFlags
 	lock        lockFlags
 	parallelism int
@@ -49,7 +48,7 @@ type settings struct {
 // open starts an engine on the state that TF_HTTP_* names. The caller closes
 // the session.
 func open(ctx context.Context, p process, s settings) (*session, error) {
-	var store engine.StateStore
+	var store engine.StateStore = noState{}
 	var address string
 	if !s.offline {
 		config, err := state.ConfigFromEnv(p.getenv)
@@ -70,9 +69,11 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 	case term.IsTerminal(int(p.stderr.Fd())) && p.getenv("TERM") != "dumb":
 		mode = live.Terminal
 	}
-	rename := s.rename
-	if rename == nil {
-		rename = strings.Clone
+	rename := func(subject string) string {
+		if address, ok := s.addresses[subject]; ok {
+			return address
+		}
+		return subject
 	}
 	display := live.New(p.stderr, live.Options{Mode: mode, Colour: p.colour(p.stderr, s.view.noColor)})
 	o := engine.Options{
@@ -85,10 +86,11 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
 		JSON: s.view.json, NoColor: !p.colour(p.stdout, s.view.noColor),
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
-		Lock: s.lock.lock, LockTimeout: s.lock.lockTimeout,
+		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
 		Parallelism: s.parallelism, Input: s.input,
 		Interrupts: p.interrupts,
 		Encryption: p.getenv("TF_ENCRYPTION"),
+		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
 	}
 	if mode == live.Terminal {
 		o.Events = func(e engine.Event) { display.Event(event(e)) }
@@ -105,12 +107,23 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 func event(e engine.Event) live.Event {
 	out := live.Event{Subject: e.Addr, Action: e.Action}
 	switch e.Phase {
-	case engine.PhaseStarted:
+	case engine.Started:
 		out.Phase = live.Started
-	case engine.PhaseDone:
+	case engine.Done:
 		out.Phase = live.Done
-	case engine.PhaseFailed:
+	case engine.Failed:
 		out.Phase = live.Failed
 	}
 	return out
 }
+
+// noState is the state of a command that has none.
+type noState struct{}
+
+var errNoState = errors.New("this command works without a state")
+
+func (noState) Get(context.Context) ([]byte, error)  { return nil, errNoState }
+func (noState) Put(context.Context, []byte) error    { return errNoState }
+func (noState) Delete(context.Context) error         { return errNoState }
+func (noState) Lock(context.Context, []byte) error   { return errNoState }
+func (noState) Unlock(context.Context, string) error { return errNoState }

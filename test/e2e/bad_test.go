@@ -96,8 +96,11 @@ func TestBadInput(t *testing.T) {
 	}
 	for _, b := range []bad{
 		{"unknown key", group(func(g map[string]any) { g["colour"] = "red" }), []string{"group.json", "colour"}},
-		{"bad DNS name", group(func(g map[string]any) { first(g)["name"] = "Web_1" }), []string{"group.json", "Web_1", "nodes[0].name"}},
-		{"duplicate node", group(func(g map[string]any) { g["nodes"] = []any{first(g), first(g)} }), []string{"group.json", "web"}},
+		{"bad DNS name", group(func(g map[string]any) { first(g)["name"] = "Web_1" }), []string{"group.json", "nodes[0].name", "Web_1"}},
+		{"duplicate node", group(func(g map[string]any) { g["nodes"] = []any{first(g), first(g)} }), []string{"group.json", "nodes[1]", "web"}},
+		{"duplicate key", func(t *testing.T, w *world.World) {
+			w.WriteRaw([]byte(`{"version":1,"group":"test","group":"test","storage":{"size":"1Gi"},"nodes":[]}`))
+		}, []string{"group.json", "group"}},
 		{"illegal tag", group(func(g map[string]any) { first(g)["tag"] = "a b/c" }), []string{"group.json", "tag"}},
 		{"missing archive", group(func(g map[string]any) { first(g)["image"] = map[string]any{"archive": "nowhere.tar"} }), []string{"web", "nowhere.tar"}},
 		{"no docker archive", archive(image.Spec{}, func([]byte) []byte { return []byte(strings.Repeat("no tar", 1000)) }), []string{"bad.tar"}},

@@ -149,6 +149,12 @@ func (w *World) Write(group any) {
 	if err != nil {
 		w.t.Fatal(err)
 	}
+	w.WriteRaw(data)
+}
+
+// WriteRaw writes the bytes of the group file.
+func (w *World) WriteRaw(data []byte) {
+	w.t.Helper()
 	if err := os.WriteFile(filepath.Join(w.Dir, "group.json"), data, 0o600); err != nil {
 		w.t.Fatal(err)
 	}
