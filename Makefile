@@ -40,7 +40,7 @@ demo: bin/yuba lab
 
 # Ratios against stock tofu in one run, size and start-up cost.
 bench: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) run ./test/bench -yuba bin/yuba -tofu "$$(test/parts.sh path tofu)"
+	test/run-tests.sh $(GO) test -run "^$$" -bench . -benchtime 1x ./test/bench
 
 vendor:
 	$(GO) mod vendor
