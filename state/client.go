@@ -247,7 +247,7 @@ func (c *Client) Put(ctx context.Context, data []byte) error {
 
 // notSaved is the outcome of a refused write.
 func (c *Client) notSaved(r request, a *answer) string {
-	if r.lockID != "" && (a.locked() || a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired) {
+	if r.lockID != "" && (a.locked() || a.status == http.StatusBadRequest || a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired) {
 		return "the state is not saved, and this run's lock " + cleanText(r.lockID, 128) + " may be lost"
 	}
 	return "the state is not saved"
@@ -266,10 +266,10 @@ func (c *Client) asked(ctx context.Context, want known) (saved, final bool, outc
 	before := c.known
 	c.mu.Unlock()
 	switch {
+	case got != nil && got.sum == want.sum:
+		return true, true, ""
 	case got == nil || before != nil && got.sum == before.sum:
 		return false, false, "the state is not saved"
-	case got.sum == want.sum:
-		return true, true, ""
 	case got.Lineage == want.Lineage && got.Serial < want.Serial:
 		return false, false, "the state is not saved"
 	}
@@ -347,13 +347,10 @@ func (c *Client) Lock(ctx context.Context, info []byte) error {
 			lost = true
 			return true, retryAfter(a, time.Now()), c.refused(r, a)
 		}
-		free, err := c.judgeLock(r, a, mine.ID)
-		if free {
-			lost = false
-		}
+		err = c.judgeLock(r, a, mine.ID)
 		var locked *LockedError
-		if errors.As(err, &locked) {
-			lost = lost && locked.Info.ID == ""
+		if err == nil || errors.As(err, &locked) && locked.Info.ID != "" {
+			lost = false
 		}
 		return a.status == http.StatusTooManyRequests, retryAfter(a, time.Now()), err
 	})
@@ -369,7 +366,7 @@ func (c *Client) Lock(ctx context.Context, info []byte) error {
 	case lost && ctx.Err() != nil:
 		return c.giveUp(ctx, r, mine.ID, info, err)
 	case lost:
-		return withOutcome(err, "an answer was lost, so this run may hold the lock: to release it, "+forceUnlock(mine.ID))
+		return withOutcome(err, mayHold(mine.ID))
 	}
 	var locked *LockedError
 	if errors.As(err, &locked) {
@@ -381,36 +378,35 @@ func (c *Client) Lock(ctx context.Context, info []byte) error {
 	return withOutcome(err, "the state is not locked")
 }
 
-// judgeLock reads the answer to a LOCK. free means: the lock is certainly not
-// held by this run, the error says why it was not taken.
-func (c *Client) judgeLock(r request, a *answer, id string) (free bool, err error) {
+// mayHold is the outcome of a LOCK that nobody could clear up.
+func mayHold(id string) string {
+	return "it is not known whether this run holds the lock; to release it: " + forceUnlock(id)
+}
+
+// judgeLock reads the answer to a LOCK: nil means that this run holds the lock
+// with this ID, or that there are no locks.
+func (c *Client) judgeLock(r request, a *answer, id string) error {
 	info, named := ParseLockInfo(a.body)
 	switch {
 	case a.ok() && isHTML(a):
-		return true, c.failed(r, fmt.Errorf("the server answers with a web page (%q): check the address and the login", c.words(a)))
-	case a.ok() && named && len(a.body) > 0 && a.body[0] == '{' && info.ID != id:
-		e := c.refused(r, &answer{status: http.StatusLocked, header: a.header, body: a.body})
-		return true, e
+		return c.failed(r, fmt.Errorf("the server answers with a web page (%q): check the address and the login", c.words(a)))
+	case a.ok() && named && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("{")) && info.ID != id:
+		return c.refused(r, &answer{status: http.StatusLocked, header: a.header, body: a.body})
 	case a.ok():
 		c.setNoLocks(false)
-		return false, nil
+		return nil
 	case a.locked() && named && info.ID == id:
-		// Ours: IDs are random, so an attempt whose answer got lost took it.
+		// IDs are random: an attempt whose answer got lost took it.
 		c.setNoLocks(false)
-		return false, nil
+		return nil
 	case !c.lockExplicit && (a.status == http.StatusNotFound || a.status == http.StatusMethodNotAllowed || a.status == http.StatusNotImplemented):
 		if c.setNoLocks(true) {
 			c.cfg.Warn(fmt.Sprintf("the state server has no locks (%s answers %s to %s): nothing keeps two runs apart; if it has locks elsewhere, set TF_HTTP_LOCK_ADDRESS",
 				c.lock.shown, statusText(a.status), r.method))
 		}
-		return false, nil
+		return nil
 	}
-	err = c.refused(r, a)
-	var status *StatusError
-	if errors.As(err, &status) {
-		return !a.locked(), err
-	}
-	return false, err
+	return c.refused(r, a)
 }
 
 // setNoLocks reports whether this is new.
@@ -428,16 +424,15 @@ func (c *Client) setNoLocks(v bool) bool {
 func (c *Client) giveUp(ctx context.Context, r request, id string, info []byte, cause error) error {
 	ctx, cancel := stillAsk(ctx)
 	defer cancel()
-	unknown := "this run may hold the lock: to release it, " + forceUnlock(id)
 	a, _, err := c.send(ctx, r)
 	if err != nil || a.unclear() {
-		return withOutcome(cause, unknown)
+		return withOutcome(cause, mayHold(id))
 	}
-	if _, err := c.judgeLock(r, a, id); err != nil {
-		if le, ok := err.(*LockedError); ok && le.Info.ID == "" {
-			return withOutcome(cause, unknown)
+	if err := c.judgeLock(r, a, id); err != nil {
+		if le, ok := err.(*LockedError); ok && le.Info.ID != "" {
+			return withOutcome(cause, "this run holds no lock")
 		}
-		return withOutcome(cause, "this run holds no lock")
+		return withOutcome(cause, mayHold(id))
 	}
 	c.mu.Lock()
 	none := c.noLocks
@@ -447,7 +442,7 @@ func (c *Client) giveUp(ctx context.Context, r request, id string, info []byte, 
 	}
 	a, _, err = c.send(ctx, request{op: "unlock", method: c.cfg.UnlockMethod, to: c.unlock, body: info})
 	if err != nil || !a.ok() {
-		return withOutcome(cause, unknown)
+		return withOutcome(cause, mayHold(id))
 	}
 	return withOutcome(cause, "this run holds no lock")
 }
@@ -468,7 +463,7 @@ func (c *Client) Unlock(ctx context.Context, id string) error {
 		body = h.info
 	}
 	still := "the state is still locked: " + forceUnlock(id)
-	unsure := "an answer was lost, so the state may still be locked: " + forceUnlock(id)
+	unsure := "it is not known whether the state is still locked; if it is: " + forceUnlock(id)
 	r := request{op: "unlock", method: c.cfg.UnlockMethod, to: c.unlock, body: body}
 	lost := false
 	err := c.attempts(ctx, func() (bool, time.Duration, error) {
@@ -539,7 +534,7 @@ func (c *Client) Unlock(ctx context.Context, id string) error {
 // probe takes the Client's own lock again to see whether a lost UNLOCK released
 // it. again asks for another UNLOCK; no error and not again: it is released.
 func (c *Client) probe(ctx context.Context, h *held, refusal error) (again bool, err error) {
-	unsure := "an answer was lost, so the state may still be locked: " + forceUnlock(h.id)
+	unsure := "it is not known whether the state is still locked; if it is: " + forceUnlock(h.id)
 	r := request{op: "lock", method: c.cfg.LockMethod, to: c.lock, body: h.info}
 	a, _, err := c.send(ctx, r)
 	if err != nil {

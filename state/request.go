@@ -52,8 +52,10 @@ type answer struct {
 	cut    error // the body ended early
 }
 
-func (a *answer) ok() bool     { return a.status >= 200 && a.status < 300 }
-func (a *answer) locked() bool { return a.status == http.StatusConflict || a.status == http.StatusLocked }
+func (a *answer) ok() bool { return a.status >= 200 && a.status < 300 }
+func (a *answer) locked() bool {
+	return a.status == http.StatusConflict || a.status == http.StatusLocked
+}
 
 // unclear says that the server failed in a way that may have had the effect.
 func (a *answer) unclear() bool { return a.status >= 500 && a.status != http.StatusNotImplemented }

@@ -1,0 +1,167 @@
+package server
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"crypto/hmac"
+	"crypto/rand"
+	"crypto/sha256"
+	"crypto/subtle"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"strings"
+	"sync"
+
+	"golang.org/x/crypto/bcrypt"
+)
+
+// Authenticator decides who may use the server.
+type Authenticator interface {
+	// Authenticate says whether password is user's. It may be called
+	// concurrently and should take as long for an unknown user as for a known one.
+	Authenticate(ctx context.Context, user, password string) bool
+}
+
+const (
+	maxUsersFile = 1 << 20
+	maxUsers     = 10_000
+	// bcrypt's cost is exponential: above this one login takes seconds.
+	minCost, maxCost = bcrypt.MinCost, 14
+	// hashCost is what HashPassword uses.
+	hashCost = 11
+	// maxLogins bounds the remembered logins.
+	maxLogins = 1024
+	// hashers bounds how many passwords are hashed at once, so that failed
+	// logins cannot take every core.
+	hashers = 2
+)
+
+// Users authenticates against a set of bcrypt hashes. A login that succeeded is
+// remembered (as a keyed hash) so that bcrypt is not paid on each request.
+type Users struct {
+	hashes map[string][]byte
+	decoy  []byte // compared with for unknown users
+	key    [32]byte
+	hash   chan struct{}
+
+	mu     sync.Mutex
+	logins map[[32]byte]string
+}
+
+// ParseUsers reads lines of "user:bcrypt-hash", as `htpasswd -B` writes them.
+// Empty lines and lines that begin with # are skipped; any other kind of hash
+// is an error, which never repeats the line.
+func ParseUsers(r io.Reader) (*Users, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxUsersFile+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxUsersFile {
+		return nil, fmt.Errorf("larger than %d bytes", maxUsersFile)
+	}
+	u := &Users{hashes: map[string][]byte{}, logins: map[[32]byte]string{}, hash: make(chan struct{}, hashers)}
+	_, _ = rand.Read(u.key[:]) // never fails
+	cost := minCost
+	sc := bufio.NewScanner(bytes.NewReader(data))
+	for n := 1; sc.Scan(); n++ {
+		line := strings.TrimSpace(sc.Text())
+		if line == "" || line[0] == '#' {
+			continue
+		}
+		user, hash, ok := strings.Cut(line, ":")
+		if !ok || user == "" {
+			return nil, fmt.Errorf("line %d is not of the form user:hash", n)
+		}
+		c, err := bcrypt.Cost([]byte(hash))
+		if err != nil || len(hash) != 60 {
+			return nil, fmt.Errorf("line %d: the hash is not bcrypt's (make it with: htpasswd -B)", n)
+		}
+		if c > maxCost {
+			return nil, fmt.Errorf("line %d: bcrypt cost %d is more than %d", n, c, maxCost)
+		}
+		if _, dup := u.hashes[user]; dup {
+			return nil, fmt.Errorf("line %d: a user is named twice", n)
+		}
+		if len(u.hashes) == maxUsers {
+			return nil, fmt.Errorf("more than %d users", maxUsers)
+		}
+		u.hashes[user] = []byte(hash)
+		cost = max(cost, c)
+	}
+	if err := sc.Err(); err != nil {
+		return nil, err
+	}
+	if len(u.hashes) == 0 {
+		return nil, errors.New("no users")
+	}
+	if u.decoy, err = bcrypt.GenerateFromPassword(u.key[:], cost); err != nil {
+		return nil, err
+	}
+	return u, nil
+}
+
+// UsersFile reads the users from a file; see ParseUsers.
+func UsersFile(path string) (*Users, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("users file: %w", err)
+	}
+	defer f.Close()
+	u, err := ParseUsers(f)
+	if err != nil {
+		return nil, fmt.Errorf("users file %s: %w", path, err)
+	}
+	return u, nil
+}
+
+// HashPassword makes a line for a users file.
+func HashPassword(user, password string) (string, error) {
+	if user == "" || strings.ContainsAny(user, ":\r\n") || strings.TrimSpace(user) != user || user[0] == '#' {
+		return "", errors.New("a user name is not empty, has no colon or line break, and does not begin with #")
+	}
+	hash, err := bcrypt.GenerateFromPassword([]byte(password), hashCost)
+	if err != nil {
+		return "", err
+	}
+	return user + ":" + string(hash), nil
+}
+
+// Authenticate implements Authenticator.
+func (u *Users) Authenticate(ctx context.Context, user, password string) bool {
+	if len(user) > 256 || len(password) > 1024 {
+		return false
+	}
+	mac := hmac.New(sha256.New, u.key[:])
+	fmt.Fprintf(mac, "%d:%s%s", len(user), user, password)
+	var token [32]byte
+	mac.Sum(token[:0])
+	u.mu.Lock()
+	known, ok := u.logins[token]
+	u.mu.Unlock()
+	if ok && subtle.ConstantTimeCompare([]byte(known), []byte(user)) == 1 {
+		return true
+	}
+	select {
+	case u.hash <- struct{}{}:
+		defer func() { <-u.hash }()
+	case <-ctx.Done():
+		return false
+	}
+	hash, exists := u.hashes[user]
+	if !exists {
+		hash = u.decoy
+	}
+	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil || !exists {
+		return false
+	}
+	u.mu.Lock()
+	defer u.mu.Unlock()
+	if len(u.logins) >= maxLogins {
+		clear(u.logins)
+	}
+	u.logins[token] = user
+	return true
+}
