@@ -86,7 +86,7 @@ var (
 func isRegistry(s string) error {
 	// Nothing of the value is shown here: there may be a password in it.
 	if strings.Contains(s, "@") {
-		return fmt.Errorf("must not hold a user or a password; credentials of the registry go into the file that REGISTRY_AUTH_FILE names")
+		return errors.New("must not hold a user or a password; credentials of the registry go into the file that REGISTRY_AUTH_FILE names")
 	}
 	if scheme, rest, ok := strings.Cut(s, "://"); ok {
 		return fmt.Errorf("%s starts with a scheme; leave out %s and write %s", quote(s), quote(scheme+"://"), quote(strings.TrimRight(rest, "/")))

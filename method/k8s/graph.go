@@ -1,8 +1,7 @@
 package k8s
 
 import (
-	"maps"
-	"slices"
+	"fmt"
 
 	"github.com/hashicorp/hcl/v2/hclwrite"
 )
@@ -22,6 +21,9 @@ const (
 // name, in native HCL. It is the same for the same group and environment, byte
 // for byte, and holds no credential.
 func (g *Group) Graph(env Env) (map[string][]byte, error) {
+	if err := isRegistry(env.Registry); err != nil {
+		return nil, fmt.Errorf("%s: %w", envRegistry, err)
+	}
 	namespace, err := g.Namespace(env)
 	if err != nil {
 		return nil, err
@@ -33,7 +35,12 @@ func (g *Group) Graph(env Env) (map[string][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo}
+		// The directory of the group file is part of it.
+		archive := g.ArchivePath(n)
+		if err := isPath(archive); err != nil {
+			return nil, fmt.Errorf("the archive of node %s: %w", n.Name, err)
+		}
+		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo, archive: archive}
 	}
 
 	file := hclwrite.NewEmptyFile()
@@ -65,7 +72,7 @@ func Teardown() map[string][]byte {
 // one. They and the backend are configured by the environment alone.
 func settings(body *hclwrite.Body) {
 	tf := block(body, "terraform", nil)
-	provider := func(source string) expr { return newObject(attr{"source", str(source)}) }
+	provider := func(source string) expr { return obj(attr{"source", str(source)}) }
 	block(tf, "required_providers", nil,
 		attr{"kubernetes", provider(sourceKubernetes)},
 		attr{"oci", provider(sourceOCI)},
@@ -89,15 +96,15 @@ func (g *Group) writeImages(body *hclwrite.Body, targets []target) {
 	// once for each instance, therefore it is a local that already is a map.
 	images := make([]attr, len(targets))
 	for i, t := range targets {
-		images[i] = attr{t.Name, newObject(
-			attr{"source", str(t.group.ArchivePath(t.Node))},
+		images[i] = attr{t.Name, obj(
+			attr{"source", str(t.archive)},
 			attr{"repository", str(t.repository)},
 			attr{"tag", str(t.Tag)},
 		)}
 	}
 	body.AppendNewline()
 	block(body, "locals", nil,
-		attr{"images", call("tomap", newObject(images...))},
+		attr{"images", call("tomap", obj(images...))},
 		attr{"digests", raw("{ for name, image in oci_image.node : name => image.digest }")},
 	)
 	body.AppendNewline()
@@ -116,12 +123,12 @@ func (g *Group) writeNamespace(body *hclwrite.Body, namespace string) {
 	body.AppendNewline()
 	comment(body, "Nothing changes in the cluster before all images are pushed.")
 	block(body, "resource", []string{"kubernetes_object", "namespace"},
-		attr{"manifest", newObject(
+		attr{"manifest", obj(
 			attr{"apiVersion", str("v1")},
 			attr{"kind", str("Namespace")},
-			attr{"metadata", newObject(
+			attr{"metadata", obj(
 				attr{"name", str(namespace)},
-				attr{"labels", labels(g.labels(namespace))},
+				attr{"labels", stringMap(g.labels(namespace))},
 			)},
 		)},
 		attr{"depends_on", list(ref("oci_image", "node"), ref("data", "kubernetes_runtime_class", "this"))},
@@ -129,19 +136,19 @@ func (g *Group) writeNamespace(body *hclwrite.Body, namespace string) {
 	body.AppendNewline()
 	comment(body, "The pods get connections from pods of this namespace only.")
 	block(body, "resource", []string{"kubernetes_object", "network_policy"},
-		attr{"manifest", newObject(
+		attr{"manifest", obj(
 			attr{"apiVersion", str("networking.k8s.io/v1")},
 			attr{"kind", str("NetworkPolicy")},
-			attr{"metadata", newObject(
+			attr{"metadata", obj(
 				attr{"name", str("same-namespace")},
 				attr{"namespace", str(namespace)},
-				attr{"labels", labels(g.labels(namespace))},
+				attr{"labels", stringMap(g.labels(namespace))},
 			)},
-			attr{"spec", newObject(
-				attr{"podSelector", newObject()},
+			attr{"spec", obj(
+				attr{"podSelector", obj()},
 				attr{"policyTypes", list(str("Ingress"))},
-				attr{"ingress", list(newObject(
-					attr{"from", list(newObject(attr{"podSelector", newObject()}))},
+				attr{"ingress", list(obj(
+					attr{"from", list(obj(attr{"podSelector", obj()}))},
 				))},
 			)},
 		)},
@@ -165,14 +172,5 @@ func writeOutputs(body *hclwrite.Body, namespace string, targets []target) {
 		attr{"description", str("Names of the nodes")}, attr{"value", list(names...)})
 	body.AppendNewline()
 	block(body, "output", []string{"images"},
-		attr{"description", str("Image of each node, by digest")}, attr{"value", newObject(images...)})
-}
-
-// labels writes a map of strings, sorted.
-func labels(m map[string]string) expr {
-	attrs := make([]attr, 0, len(m))
-	for _, key := range slices.Sorted(maps.Keys(m)) {
-		attrs = append(attrs, attr{key, str(m[key])})
-	}
-	return newObject(attrs...)
+		attr{"description", str("Image of each node, by digest")}, attr{"value", obj(images...)})
 }

@@ -66,6 +66,8 @@ type Node struct {
 	Storage Storage
 	// Resources are the resource requests and limits of the pod.
 	Resources Resources
+
+	index int // its place in the group file
 }
 
 // Image is the source of a node's image. Exactly one field is set.
@@ -140,7 +142,7 @@ func (g *Group) ArchivePath(n Node) string {
 func (g *Group) CheckArchives(stat func(path string) (fs.FileInfo, error)) error {
 	r := report{file: g.File}
 	for _, n := range g.EnabledNodes() {
-		at := path{"nodes", n.Name, "image", "archive"}
+		at := path("nodes").element(n.index).child("image").child("archive")
 		name := g.ArchivePath(n)
 		switch info, err := stat(name); {
 		case errors.Is(err, fs.ErrNotExist):

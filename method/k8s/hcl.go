@@ -1,6 +1,9 @@
 package k8s
 
 import (
+	"maps"
+	"slices"
+
 	"github.com/hashicorp/hcl/v2"
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/hashicorp/hcl/v2/hclwrite"
@@ -54,13 +57,22 @@ func raw(source string) expr {
 	return expr{{Type: hclsyntax.TokenIdent, Bytes: []byte(source)}}
 }
 
-// newObject is an object with its keys in the given order.
-func newObject(attrs ...attr) expr {
+// obj is an object with its keys in the given order.
+func obj(attrs ...attr) expr {
 	tokens := make([]hclwrite.ObjectAttrTokens, len(attrs))
 	for i, a := range attrs {
 		tokens[i] = hclwrite.ObjectAttrTokens{Name: objectKey(a.key), Value: a.value}
 	}
 	return hclwrite.TokensForObject(tokens)
+}
+
+// stringMap is an object of strings, sorted by key.
+func stringMap(m map[string]string) expr {
+	attrs := make([]attr, 0, len(m))
+	for _, key := range slices.Sorted(maps.Keys(m)) {
+		attrs = append(attrs, attr{key, str(m[key])})
+	}
+	return obj(attrs...)
 }
 
 // objectKey writes a key of an object, quoted unless it is an identifier.

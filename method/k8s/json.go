@@ -33,10 +33,10 @@ type value struct {
 	text    string // the string, or the literal of a number
 	yes     bool   // the boolean
 	members []member
+	elems   []value
 }
 
-// member is one key of an object. The elements of arrays are not kept, because
-// no key of a group file takes an array.
+// member is one key of an object.
 type member struct {
 	key   string
 	value value
@@ -59,7 +59,7 @@ func parseJSON(r *report, data []byte) (value, error) {
 	}
 	dec := json.NewDecoder(bytes.NewReader(data))
 	dec.UseNumber()
-	v, err := readValue(r, dec, nil, 0)
+	v, err := readValue(r, dec, "", 0)
 	if err != nil {
 		return value{}, err
 	}
@@ -77,13 +77,16 @@ func readValue(r *report, dec *json.Decoder, at path, depth int) (value, error) 
 	switch t := token.(type) {
 	case json.Delim:
 		if t == '[' {
+			v := value{kind: kindArray}
 			for dec.More() {
-				if _, err := readValue(r, dec, at, depth+1); err != nil {
+				elem, err := readValue(r, dec, at.element(len(v.elems)), depth+1)
+				if err != nil {
 					return value{}, err
 				}
+				v.elems = append(v.elems, elem)
 			}
 			_, err := dec.Token()
-			return value{kind: kindArray}, err
+			return v, err
 		}
 		v := value{kind: kindObject}
 		seen := map[string]bool{}

@@ -1,11 +1,6 @@
 package k8s
 
-import (
-	"maps"
-	"slices"
-
-	"github.com/hashicorp/hcl/v2/hclwrite"
-)
+import "github.com/hashicorp/hcl/v2/hclwrite"
 
 // target is a node with all that its objects are made from.
 type target struct {
@@ -13,6 +8,7 @@ type target struct {
 	group      *Group
 	namespace  string
 	repository string
+	archive    string
 }
 
 // Labels that every object carries, in the manner that Kubernetes recommends.
@@ -82,10 +78,10 @@ func (t target) write(body *hclwrite.Body) {
 }
 
 func (t target) metadata(name string) expr {
-	return newObject(
+	return obj(
 		attr{"name", str(name)},
 		attr{"namespace", str(t.namespace)},
-		attr{"labels", labels(t.labels())},
+		attr{"labels", stringMap(t.labels())},
 	)
 }
 
@@ -96,40 +92,31 @@ func (t target) claimManifest() expr {
 	if t.Storage.Class != "" {
 		spec = append(spec, attr{"storageClassName", str(t.Storage.Class)})
 	}
-	spec = append(spec, attr{"resources", newObject(
-		attr{"requests", newObject(attr{"storage", str(t.Storage.Size)})},
+	spec = append(spec, attr{"resources", obj(
+		attr{"requests", obj(attr{"storage", str(t.Storage.Size)})},
 	)})
-	return newObject(
+	return obj(
 		attr{"apiVersion", str("v1")},
 		attr{"kind", str("PersistentVolumeClaim")},
 		attr{"metadata", t.metadata(t.claim())},
-		attr{"spec", newObject(spec...)},
+		attr{"spec", obj(spec...)},
 	)
 }
 
 func (t target) deploymentManifest() expr {
-	return newObject(
+	return obj(
 		attr{"apiVersion", str("apps/v1")},
 		attr{"kind", str("Deployment")},
 		attr{"metadata", t.metadata(t.Name)},
-		attr{"spec", newObject(
+		attr{"spec", obj(
 			attr{"replicas", num(1)},
 			// Never two pods: they would share one /var/lib and one machine ID.
-			attr{"strategy", newObject(attr{"type", str("Recreate")})},
-			attr{"selector", newObject(attr{"matchLabels", labels(t.selector())})},
-			attr{"template", newObject(
-				attr{"metadata", newObject(attr{"labels", labels(t.labels())})},
+			attr{"strategy", obj(attr{"type", str("Recreate")})},
+			attr{"selector", obj(attr{"matchLabels", stringMap(t.selector())})},
+			attr{"template", obj(
+				attr{"metadata", obj(attr{"labels", stringMap(t.labels())})},
 				attr{"spec", t.podSpec()},
 			)},
 		)},
 	)
-}
-
-// quantities writes requests or limits, sorted.
-func quantities(m map[string]string) expr {
-	attrs := make([]attr, 0, len(m))
-	for _, name := range slices.Sorted(maps.Keys(m)) {
-		attrs = append(attrs, attr{name, str(m[name])})
-	}
-	return newObject(attrs...)
 }

@@ -23,12 +23,12 @@ var resourceNames = []string{"cpu", "memory", "ephemeral-storage"}
 func Parse(name string, data []byte) (*Group, error) {
 	r := &report{file: name}
 	if len(data) > MaxSize {
-		r.add(nil, "is larger than %d MiB, no group file is", MaxSize>>20)
+		r.add("", "is larger than %d MiB, no group file is", MaxSize>>20)
 		return nil, r.err()
 	}
 	doc, err := parseJSON(r, data)
 	if err != nil {
-		r.add(nil, "%v", err)
+		r.add("", "%v", err)
 		return nil, r.err()
 	}
 	g := &Group{
@@ -38,7 +38,7 @@ func Parse(name string, data []byte) (*Group, error) {
 		RuntimeClass:   defaultRuntimeClass,
 		RolloutTimeout: defaultRolloutTimeout,
 	}
-	g.read(r.object(nil, doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "storage", "nodes"))
+	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "storage", "nodes"))
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -74,29 +74,32 @@ func (g *Group) read(o object) {
 			Size:  s.string("size", true, isVolumeSize),
 		}
 	}
-	nodes, ok := o.typed("nodes", kindObject, true)
+	nodes, ok := o.typed("nodes", kindArray, true)
 	if !ok {
 		return
 	}
 	at := o.at.child("nodes")
-	if len(nodes.members) == 0 {
+	if len(nodes.elems) == 0 {
 		// An apply of no nodes would remove all nodes and their volumes; that is
 		// what destroy is for.
 		o.r.add(at, "is empty, a group has at least one node")
 	}
-	for _, m := range nodes.members {
-		if err := isLabel(m.key); err != nil {
-			o.r.add(at, "the name of the node %v", err)
-			continue
+	first := map[string]int{}
+	for i, elem := range nodes.elems {
+		n := Node{Enabled: true, Storage: defaults, index: i}
+		n.read(o.r.object(at.element(i), elem, "name", "enabled", "image", "tag", "storage", "resources"))
+		if other, ok := first[n.Name]; ok {
+			o.r.add(at.element(i).child("name"), "duplicate node %s, nodes[%d] has this name too", quote(n.Name), other)
+		} else if n.Name != "" {
+			first[n.Name] = i
 		}
-		n := Node{Name: m.key, Enabled: true, Storage: defaults}
-		n.read(o.r.object(at.child(m.key), m.value, "enabled", "image", "tag", "storage", "resources"))
 		g.Nodes = append(g.Nodes, n)
 	}
 }
 
 // read fills n from the object of the node. n holds the defaults.
 func (n *Node) read(o object) {
+	n.Name = o.string("name", true, isLabel)
 	if v, ok := o.typed("enabled", kindBool, false); ok {
 		n.Enabled = v.yes
 	}

@@ -24,25 +24,25 @@ var memoryVolumes = []struct{ name, path, size string }{
 // podSpec is the pod of the node: systemd as PID 1 of its one container, with
 // no capability added and not privileged.
 func (t target) podSpec() expr {
-	mounts := []expr{newObject(attr{"name", str("state")}, attr{"mountPath", str("/var/lib")})}
-	volumes := []expr{newObject(
+	mounts := []expr{obj(attr{"name", str("state")}, attr{"mountPath", str("/var/lib")})}
+	volumes := []expr{obj(
 		attr{"name", str("state")},
-		attr{"persistentVolumeClaim", newObject(attr{"claimName", str(t.claim())})},
+		attr{"persistentVolumeClaim", obj(attr{"claimName", str(t.claim())})},
 	)}
 	for _, v := range memoryVolumes {
-		mounts = append(mounts, newObject(attr{"name", str(v.name)}, attr{"mountPath", str(v.path)}))
-		volumes = append(volumes, newObject(
+		mounts = append(mounts, obj(attr{"name", str(v.name)}, attr{"mountPath", str(v.path)}))
+		volumes = append(volumes, obj(
 			attr{"name", str(v.name)},
-			attr{"emptyDir", newObject(attr{"medium", str("Memory")}, attr{"sizeLimit", str(v.size)})},
+			attr{"emptyDir", obj(attr{"medium", str("Memory")}, attr{"sizeLimit", str(v.size)})},
 		))
 	}
-	env := func(name string, value expr) expr { return newObject(attr{"name", str(name)}, attr{"value", value}) }
+	env := func(name string, value expr) expr { return obj(attr{"name", str(name)}, attr{"value", value}) }
 	command := func(words ...string) expr {
 		tokens := make([]expr, len(words))
 		for i, w := range words {
 			tokens[i] = str(w)
 		}
-		return newObject(attr{"command", list(tokens...)})
+		return obj(attr{"command", list(tokens...)})
 	}
 
 	container := []attr{
@@ -61,7 +61,7 @@ func (t target) podSpec() expr {
 		// The console of systemd is the log of the container.
 		{"tty", boolean(true)},
 		// Fails for every state but "running", also for "degraded".
-		{"readinessProbe", newObject(
+		{"readinessProbe", obj(
 			attr{"exec", command("systemctl", "is-system-running")},
 			attr{"periodSeconds", num(5)},
 			attr{"timeoutSeconds", num(5)},
@@ -71,23 +71,23 @@ func (t target) podSpec() expr {
 		// image's configuration: Kubernetes (1.33 to 1.37) drops
 		// lifecycle.stopSignal unless an alpha feature gate is on. So the hook
 		// does what systemd does on that signal, whatever the image says.
-		{"lifecycle", newObject(attr{"preStop", newObject(
+		{"lifecycle", obj(attr{"preStop", obj(
 			attr{"exec", command("systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target")},
 		)})},
 		{"volumeMounts", list(mounts...)},
 	}
 	var resources []attr
 	if len(t.Resources.Requests) > 0 {
-		resources = append(resources, attr{"requests", quantities(t.Resources.Requests)})
+		resources = append(resources, attr{"requests", stringMap(t.Resources.Requests)})
 	}
 	if len(t.Resources.Limits) > 0 {
-		resources = append(resources, attr{"limits", quantities(t.Resources.Limits)})
+		resources = append(resources, attr{"limits", stringMap(t.Resources.Limits)})
 	}
 	if len(resources) > 0 {
-		container = append(container, attr{"resources", newObject(resources...)})
+		container = append(container, attr{"resources", obj(resources...)})
 	}
 
-	return newObject(
+	return obj(
 		attr{"runtimeClassName", str(t.group.RuntimeClass)},
 		// Root of the node is nobody on the host.
 		attr{"hostUsers", boolean(false)},
@@ -98,7 +98,7 @@ func (t target) podSpec() expr {
 		// The environment of PID 1 does not depend on which Services exist.
 		attr{"enableServiceLinks", boolean(false)},
 		attr{"terminationGracePeriodSeconds", num(gracePeriod)},
-		attr{"containers", list(newObject(container...))},
+		attr{"containers", list(obj(container...))},
 		attr{"volumes", list(volumes...)},
 	)
 }

@@ -11,7 +11,7 @@ const maxProblems = 20
 
 // Problem is one thing that is wrong in a group file.
 type Problem struct {
-	// Path is the place in the JSON, such as nodes.web.image; empty for the
+	// Path is the place in the JSON, such as nodes[1].image; empty for the
 	// file itself.
 	Path string
 	// Message is the rule that is broken.
@@ -22,7 +22,7 @@ type Problem struct {
 type FileError struct {
 	// File is the name of the group file.
 	File string
-	// Problems are the first problems found, in the order of the file.
+	// Problems are the first problems found.
 	Problems []Problem
 	// More is how many further problems there are.
 	More int
@@ -47,29 +47,25 @@ func (e *FileError) Error() string {
 	return b.String()
 }
 
-// path is a place in a JSON document: the keys that lead to it.
-type path []string
+// path is a place in a JSON document, as errors show it: nodes[1].image.
+type path string
 
 var plainKey = regexp.MustCompile(`^[A-Za-z0-9_-]+$`)
 
-// child returns the place of key in the object at p.
-func (p path) child(key string) path { return append(p[:len(p):len(p)], key) }
-
-// String writes p as nodes.web.image; keys that would be ambiguous are quoted.
-func (p path) String() string {
-	var b strings.Builder
-	for i, key := range p {
-		switch {
-		case !plainKey.MatchString(key) || len(key) > maxQuoted:
-			b.WriteString("[" + quote(key) + "]")
-		case i > 0:
-			b.WriteString("." + key)
-		default:
-			b.WriteString(key)
-		}
+// child returns the place of key in the object at p. A key that would be
+// ambiguous is quoted.
+func (p path) child(key string) path {
+	switch {
+	case !plainKey.MatchString(key) || len(key) > maxQuoted:
+		return p + path("["+quote(key)+"]")
+	case p == "":
+		return path(key)
 	}
-	return b.String()
+	return p + path("."+key)
 }
+
+// element returns the place of an element of the array at p.
+func (p path) element(i int) path { return p + path(fmt.Sprintf("[%d]", i)) }
 
 // maxQuoted is how many bytes of a foreign string an error repeats.
 const maxQuoted = 80
@@ -94,7 +90,7 @@ func (r *report) add(at path, format string, args ...any) {
 		r.more++
 		return
 	}
-	r.problems = append(r.problems, Problem{Path: at.String(), Message: fmt.Sprintf(format, args...)})
+	r.problems = append(r.problems, Problem{Path: string(at), Message: fmt.Sprintf(format, args...)})
 }
 
 // err returns nil when nothing was added.

@@ -6,6 +6,6 @@ import _ "embed"
 var schema []byte
 
 // Schema returns the JSON Schema (draft 2020-12) of group files. It says all
-// that such a schema can say: Parse also refuses duplicate keys, a duration or
-// a volume of 0, and requests that are more than their limits.
+// that such a schema can say: Parse also refuses duplicate keys and nodes, a
+// duration or a volume of 0, and requests that are more than their limits.
 func Schema() []byte { return append([]byte(nil), schema...) }
