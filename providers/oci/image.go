@@ -1,0 +1,351 @@
+package oci
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+
+	"fediversity.eu/yuba/providers/oci/internal/archive"
+	"fediversity.eu/yuba/providers/oci/internal/push"
+	"fediversity.eu/yuba/providers/oci/internal/registry"
+)
+
+// imageResource is oci_image: a tag in a registry, made once from an archive and never moved.
+type imageResource struct{ client *client }
+
+type imageModel struct {
+	Source     types.String `tfsdk:"source"`
+	Repository types.String `tfsdk:"repository"`
+	Tag        types.String `tfsdk:"tag"`
+	Digest     types.String `tfsdk:"digest"`
+	ID         types.String `tfsdk:"id"`
+	Present    types.Bool   `tfsdk:"present"`
+}
+
+func (r *imageResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
+	resp.TypeName = req.ProviderTypeName + "_image"
+}
+
+func (r *imageResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
+	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "An image in a registry. It's pushed when the registry doesn't hold the tag; a tag that it holds is never " +
+			"moved, so another image needs another tag. A destroy leaves the image in the registry.",
+		Attributes: map[string]schema.Attribute{
+			"source": schema.StringAttribute{
+				Required: true, WriteOnly: true,
+				MarkdownDescription: "Path of a docker archive of one image with one layer, gzipped or not. It may be another one in each run, " +
+					"is read only when there is something to push, and is never in plan or state.",
+			},
+			"repository": schema.StringAttribute{
+				Required: true, PlanModifiers: replace,
+				MarkdownDescription: "Where to push, `host[:port]/path`.",
+			},
+			"tag": schema.StringAttribute{
+				Required: true, PlanModifiers: replace,
+				MarkdownDescription: "The tag. It must change whenever the image does.",
+			},
+			"digest": schema.StringAttribute{
+				Computed:            true,
+				MarkdownDescription: "Digest that the registry gives for the tag, `sha256:...`.",
+			},
+			"id": schema.StringAttribute{
+				Computed:            true,
+				MarkdownDescription: "`repository@digest`, the reference by which to run the image.",
+			},
+			"present": schema.BoolAttribute{
+				Computed: true,
+				MarkdownDescription: "Whether the registry held the image at the last refresh. One that is gone is pushed again, " +
+					"with the same digest.",
+			},
+		},
+	}
+}
+
+func (r *imageResource) Configure(_ context.Context, req resource.ConfigureRequest, _ *resource.ConfigureResponse) {
+	if c, ok := req.ProviderData.(*client); ok {
+		r.client = c
+	}
+}
+
+func (r *imageResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	var m imageModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if !m.Tag.IsNull() && !m.Tag.IsUnknown() {
+		if err := registry.CheckTag(m.Tag.ValueString()); err != nil {
+			resp.Diagnostics.AddAttributeError(path.Root("tag"), "Not a valid tag", err.Error())
+		}
+	}
+	if !m.Repository.IsNull() && !m.Repository.IsUnknown() {
+		if err := registry.CheckRepository(m.Repository.ValueString()); err != nil {
+			resp.Diagnostics.AddAttributeError(path.Root("repository"), "Not a valid repository", err.Error())
+		}
+	}
+	if !m.Source.IsNull() && m.Source.ValueString() == "" && !m.Source.IsUnknown() {
+		resp.Diagnostics.AddAttributeError(path.Root("source"), "No archive", "source must be the path of a docker archive.")
+	}
+}
+
+// ModifyPlan finds out at plan time all that an apply would trip over: an archive that is none, a registry that isn't
+// there. It asks for the digest, so that what depends on it is known in the plan where it can be.
+func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
+	if req.Plan.Raw.IsNull() || r.client == nil {
+		return // a destroy needs neither registry nor archive
+	}
+	var config, plan imageModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	plan.Present = types.BoolValue(true)
+	plan.Digest, plan.ID = types.StringUnknown(), types.StringUnknown()
+	defer func() {
+		if !resp.Diagnostics.HasError() {
+			resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
+		}
+	}()
+	if plan.Repository.IsUnknown() || plan.Tag.IsUnknown() {
+		return
+	}
+
+	var state *imageModel
+	if !req.State.Raw.IsNull() {
+		state = new(imageModel)
+		resp.Diagnostics.Append(req.State.Get(ctx, state)...)
+		if resp.Diagnostics.HasError() {
+			return
+		}
+		if !state.Repository.Equal(plan.Repository) || !state.Tag.Equal(plan.Tag) {
+			return // a replacement: core asks again for the new one, without the state
+		}
+		plan.Digest, plan.ID = state.Digest, state.ID
+		if state.Present.ValueBool() {
+			return
+		}
+	}
+
+	tag, ok := r.tag(plan, &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	source := config.Source
+	if !source.IsUnknown() {
+		if err := archive.Check(ctx, source.ValueString(), false); err != nil {
+			sourceError(&resp.Diagnostics, tag, source.ValueString(), err)
+			return
+		}
+	}
+	if state != nil {
+		return // to be pushed again, with the digest that it had
+	}
+	held, found, err := r.client.Find(ctx, tag.Context(), tag.TagStr())
+	switch {
+	case err != nil:
+		r.registryError(&resp.Diagnostics, tag, "Can't ask the registry for the image", err)
+	case found:
+		plan.setDigest(held)
+	case !source.IsUnknown():
+		// Only now is it worth the time to decompress a gzipped archive.
+		if err := archive.Check(ctx, source.ValueString(), true); err != nil {
+			sourceError(&resp.Diagnostics, tag, source.ValueString(), err)
+		}
+	}
+}
+
+func (r *imageResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	var config, plan imageModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if !resp.Diagnostics.HasError() && r.ensure(ctx, config.Source.ValueString(), &plan, &resp.Diagnostics) {
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	}
+}
+
+// Update pushes an image again that is gone from the registry.
+func (r *imageResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	var config, plan imageModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
+	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
+	if !resp.Diagnostics.HasError() && r.ensure(ctx, config.Source.ValueString(), &plan, &resp.Diagnostics) {
+		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
+	}
+}
+
+// ensure has the registry hold the tag, and completes m with what it holds. A digest that m already knows must come
+// out again.
+func (r *imageResource) ensure(ctx context.Context, source string, m *imageModel, diags *diag.Diagnostics) bool {
+	tag, ok := r.tag(*m, diags)
+	if !ok {
+		return false
+	}
+	want := m.Digest.ValueString()
+	held, found, err := r.client.Find(ctx, tag.Context(), tag.TagStr())
+	if err != nil {
+		r.registryError(diags, tag, "Can't ask the registry for the image", err)
+		return false
+	}
+	if found && want != "" && held.String() != want {
+		diags.AddError("Another image has the tag",
+			fmt.Sprintf("The registry holds %s under %s, and the image that was planned is %s. A tag is never moved: "+
+				"give the image another tag. Nothing was pushed.", held, tag, want))
+		return false
+	}
+	if !found {
+		if held, err = r.push(ctx, source, tag, want); err != nil {
+			r.pushError(diags, tag, source, err)
+			return false
+		}
+	}
+	m.setDigest(held)
+	m.Present = types.BoolValue(true)
+	m.Source = types.StringNull()
+	return true
+}
+
+func (r *imageResource) push(ctx context.Context, source string, tag name.Tag, want string) (v1.Hash, error) {
+	a, err := archive.Open(ctx, source)
+	if err != nil {
+		return v1.Hash{}, &push.SourceError{Err: err}
+	}
+	defer a.Close()
+	return push.Push(ctx, r.client.Client, tag, push.Image{
+		Config: a.Config,
+		Layers: []push.Layer{{DiffID: a.DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
+			return a.OpenLayer(ctx, r.reporter(tag, a.LayerSize))
+		}}},
+	}, want)
+}
+
+// progressStep is how many bytes pass between two reports.
+const progressStep = 1 << 20
+
+// reporter gives the progress of one attempt to WithProgress.
+func (r *imageResource) reporter(tag name.Tag, total int64) func(int64) {
+	if r.client.progress == nil {
+		return nil
+	}
+	ref, next := tag.Name(), int64(0)
+	return func(sent int64) {
+		if sent >= next || sent == total {
+			next = sent + progressStep
+			r.client.progress(ref, sent, total)
+		}
+	}
+}
+
+// Read asks the registry by digest. One that can't be reached is no reason to fail: the state is the best that is
+// known, and a destroy doesn't need the registry.
+func (r *imageResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
+	var m imageModel
+	resp.Diagnostics.Append(req.State.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	tag, ok := r.tag(m, &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	_, found, err := r.client.Find(ctx, tag.Context(), m.Digest.ValueString())
+	if err != nil {
+		if ctx.Err() != nil {
+			resp.Diagnostics.AddError("Cancelled", "The registry was not asked for "+m.ID.ValueString()+".")
+			return
+		}
+		what, todo := registry.Explain(err, tag.RegistryStr(), r.client.credentials)
+		resp.Diagnostics.AddWarning("Can't ask the registry for the image",
+			fmt.Sprintf("%s: %s. What was known of the image is kept. %s", m.ID.ValueString(), what, todo))
+		return
+	}
+	m.Present = types.BoolValue(found)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}
+
+// Delete leaves the image: others may run it, and an earlier generation may go back to it.
+func (r *imageResource) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {}
+
+// ImportState takes repository:tag of an image that the registry holds.
+func (r *imageResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
+	cut := strings.LastIndexByte(req.ID, ':')
+	if cut < 0 || strings.Contains(req.ID[cut:], "/") || strings.Contains(req.ID, "@") {
+		resp.Diagnostics.AddError("Not the name of an image", fmt.Sprintf("%q: want repository:tag, as in registry.example:5000/ns/node:1.", req.ID))
+		return
+	}
+	m := imageModel{Repository: types.StringValue(req.ID[:cut]), Tag: types.StringValue(req.ID[cut+1:]), Present: types.BoolValue(true)}
+	tag, ok := r.tag(m, &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	held, found, err := r.client.Find(ctx, tag.Context(), tag.TagStr())
+	if err != nil {
+		r.registryError(&resp.Diagnostics, tag, "Can't ask the registry for the image", err)
+		return
+	}
+	if !found {
+		resp.Diagnostics.AddError("No such image", fmt.Sprintf("The registry does not hold %s. Apply without an import to push it.", tag))
+		return
+	}
+	m.setDigest(held)
+	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
+}
+
+func (m *imageModel) setDigest(d v1.Hash) {
+	m.Digest = types.StringValue(d.String())
+	m.ID = types.StringValue(m.Repository.ValueString() + "@" + d.String())
+}
+
+func (r *imageResource) tag(m imageModel, diags *diag.Diagnostics) (name.Tag, bool) {
+	repo, err := r.client.Repository(m.Repository.ValueString())
+	if err != nil {
+		diags.AddAttributeError(path.Root("repository"), "Not a valid repository", err.Error())
+		return name.Tag{}, false
+	}
+	if err := registry.CheckTag(m.Tag.ValueString()); err != nil {
+		diags.AddAttributeError(path.Root("tag"), "Not a valid tag", err.Error())
+		return name.Tag{}, false
+	}
+	return repo.Tag(m.Tag.ValueString()), true
+}
+
+// sourceError names the archive's path: who runs yuba must find the file. Diagnostics are not kept in plan or state.
+func sourceError(diags *diag.Diagnostics, tag name.Tag, source string, err error) {
+	if errors.Is(err, context.Canceled) {
+		diags.AddError("Cancelled", fmt.Sprintf("The archive of %s was not read to its end.", tag))
+		return
+	}
+	diags.AddAttributeError(path.Root("source"), "Can't use the archive of the image",
+		fmt.Sprintf("%s, for %s: %s.", source, tag, err))
+}
+
+// registryError is for questions: nothing has changed yet.
+func (r *imageResource) registryError(diags *diag.Diagnostics, tag name.Tag, summary string, err error) {
+	what, todo := registry.Explain(err, tag.RegistryStr(), r.client.credentials)
+	diags.AddError(summary, fmt.Sprintf("%s: %s. %s Nothing has changed.", tag, what, todo))
+}
+
+func (r *imageResource) pushError(diags *diag.Diagnostics, tag name.Tag, source string, err error) {
+	if failed := (*push.SourceError)(nil); errors.As(err, &failed) {
+		sourceError(diags, tag, source, failed.Err)
+		return
+	}
+	if other := (*push.DigestError)(nil); errors.As(err, &other) {
+		diags.AddError("The image is not the one that was planned",
+			fmt.Sprintf("%s: the digest must be %s, and is %s. The archive, the compressor of this yuba, or the image under this tag has "+
+				"changed: give the image another tag.", tag, other.Want, other.Got))
+		return
+	}
+	what, todo := registry.Explain(err, tag.RegistryStr(), r.client.credentials)
+	diags.AddError("Can't push the image", fmt.Sprintf("%s: %s. The tag was not made. %s", tag, what, todo))
+}

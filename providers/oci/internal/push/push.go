@@ -1,0 +1,266 @@
+// Package push sends an image to a registry in one pass over its layers: compress in parallel, hash, upload.
+// The digest depends on nothing but the image.
+package push
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"net/url"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	v1 "github.com/google/go-containerregistry/pkg/v1"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/types"
+
+	"fediversity.eu/yuba/providers/oci/internal/registry"
+)
+
+// Image is what is pushed.
+type Image struct {
+	// Config is the image config, sent byte for byte.
+	Config []byte
+	// Layers from the lowest to the uppermost.
+	Layers []Layer
+}
+
+// Layer is a source of one layer.
+type Layer struct {
+	// DiffID is the digest of the layer's tar.
+	DiffID string
+	// Open streams the tar from its beginning. It's called again when an upload has to start again, after the
+	// former stream was closed. The stream verifies DiffID.
+	Open func(ctx context.Context) (io.ReadCloser, error)
+}
+
+// SourceError is a failure of the image, not of the registry.
+type SourceError struct{ Err error }
+
+func (e *SourceError) Error() string { return e.Err.Error() }
+func (e *SourceError) Unwrap() error { return e.Err }
+
+// DigestError says that the registry would hold, or holds, another image under the name than it must.
+type DigestError struct{ Want, Got string }
+
+func (e *DigestError) Error() string { return fmt.Sprintf("digest is %s and not %s", e.Got, e.Want) }
+
+// Push uploads the image under the tag, and returns the digest that the registry then gives for the tag.
+// A non-empty want is the digest that the image must have; otherwise the tag is not touched and the error is a
+// *DigestError. A tag that the registry holds already is the caller's concern: Push would move it.
+// Nothing refers to what an interrupted Push has sent; the registry's garbage collection takes it.
+func Push(ctx context.Context, c *registry.Client, tag name.Tag, img Image, want string) (v1.Hash, error) {
+	u := &uploader{client: c, repo: tag.Context()}
+	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1}
+	for _, l := range img.Layers {
+		d, err := u.layer(ctx, l)
+		if err != nil {
+			return v1.Hash{}, err
+		}
+		manifest.Layers = append(manifest.Layers, d)
+	}
+	manifest.Config = descriptor(types.OCIConfigJSON, img.Config)
+	raw, err := json.Marshal(manifest)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	digest := descriptor(types.OCIManifestSchema1, raw).Digest
+	if want != "" && digest.String() != want {
+		return v1.Hash{}, &DigestError{Want: want, Got: digest.String()}
+	}
+	if err := u.blob(ctx, manifest.Config, img.Config); err != nil {
+		return v1.Hash{}, err
+	}
+	var held v1.Hash
+	err = c.Retry(ctx, true, func(ctx context.Context) (err error) {
+		held, err = u.manifest(ctx, tag.TagStr(), raw)
+		return err
+	})
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	if held != digest {
+		return v1.Hash{}, &DigestError{Want: digest.String(), Got: held.String()}
+	}
+	return held, nil
+}
+
+func descriptor(mt types.MediaType, b []byte) v1.Descriptor {
+	sum := sha256.Sum256(b)
+	return v1.Descriptor{MediaType: mt, Size: int64(len(b)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}}
+}
+
+type uploader struct {
+	client *registry.Client
+	repo   name.Repository
+}
+
+// manifest puts the manifest under the tag and asks what the tag then is.
+func (u *uploader) manifest(ctx context.Context, tag string, raw []byte) (v1.Hash, error) {
+	s, err := u.client.Session(ctx, u.repo, true)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, s.URL("manifests/"+tag), bytes.NewReader(raw))
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	req.Header.Set("Content-Type", string(types.OCIManifestSchema1))
+	resp, err := s.Do(req, http.StatusCreated, http.StatusOK, http.StatusAccepted)
+	if err != nil {
+		return v1.Hash{}, err
+	}
+	resp.Body.Close()
+	held, found, err := s.Digest(ctx, tag)
+	if err == nil && !found {
+		err = errors.New("the registry took the manifest, but does not hold it")
+	}
+	return held, err
+}
+
+// layer compresses and uploads one layer.
+func (u *uploader) layer(ctx context.Context, l Layer) (v1.Descriptor, error) {
+	var done v1.Descriptor // set once the whole stream was read; then its digest is known whatever became of the upload
+	err := u.client.Retry(ctx, true, func(ctx context.Context) error {
+		s, err := u.client.Session(ctx, u.repo, true)
+		if err != nil {
+			return err
+		}
+		if done.Size > 0 {
+			// The answer to the last request was lost, or came too late.
+			if held, err := hasBlob(ctx, s, done); held || err != nil {
+				return err
+			}
+		}
+		location, err := begin(ctx, s)
+		if err != nil {
+			return err
+		}
+		stream := newStream(ctx, l)
+		defer stream.Close()
+		location, err = send(ctx, s, location, stream)
+		if failed := stream.sourceError(); failed != nil && ctx.Err() == nil {
+			return &SourceError{failed}
+		}
+		if err != nil {
+			return err
+		}
+		d, ok := stream.descriptor()
+		if !ok {
+			return fmt.Errorf("%w: the registry answered before it had read the layer", registry.ErrAgain)
+		}
+		done = d
+		return commit(ctx, s, location, d)
+	})
+	return done, err
+}
+
+// blob uploads a small blob, unless the registry holds it.
+func (u *uploader) blob(ctx context.Context, d v1.Descriptor, content []byte) error {
+	return u.client.Retry(ctx, true, func(ctx context.Context) error {
+		s, err := u.client.Session(ctx, u.repo, true)
+		if err != nil {
+			return err
+		}
+		if held, err := hasBlob(ctx, s, d); held || err != nil {
+			return err
+		}
+		location, err := begin(ctx, s)
+		if err != nil {
+			return err
+		}
+		if location, err = send(ctx, s, location, bytes.NewReader(content)); err != nil {
+			return err
+		}
+		return commit(ctx, s, location, d)
+	})
+}
+
+func hasBlob(ctx context.Context, s *registry.Session, d v1.Descriptor) (bool, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodHead, s.URL("blobs/"+d.Digest.String()), nil)
+	if err != nil {
+		return false, err
+	}
+	resp, err := s.Do(req, http.StatusOK, http.StatusNotFound)
+	if err != nil {
+		return false, err
+	}
+	resp.Body.Close()
+	// A registry that says another length has a damaged blob, which uploading again mends.
+	return resp.StatusCode == http.StatusOK && (resp.ContentLength < 0 || resp.ContentLength == d.Size), nil
+}
+
+// begin opens an upload and returns where to send the content.
+func begin(ctx context.Context, s *registry.Session) (*url.URL, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPost, s.URL("blobs/uploads/"), nil)
+	if err != nil {
+		return nil, err
+	}
+	resp, err := s.Do(req, http.StatusAccepted)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body.Close()
+	return next(resp)
+}
+
+// send streams the content to the upload and returns where to commit it.
+func send(ctx context.Context, s *registry.Session, to *url.URL, content io.Reader) (*url.URL, error) {
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, to.String(), content)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	if req.GetBody == nil {
+		// Lets a registry that wants a fresh token, or nothing at all, say so before the content flows.
+		req.Header.Set("Expect", "100-continue")
+	}
+	resp, err := s.Do(req, http.StatusAccepted, http.StatusNoContent, http.StatusCreated)
+	if err != nil {
+		return nil, err
+	}
+	resp.Body.Close()
+	return next(resp)
+}
+
+// commit ends the upload under its digest, which the registry verifies.
+func commit(ctx context.Context, s *registry.Session, to *url.URL, d v1.Descriptor) error {
+	q := to.Query()
+	q.Set("digest", d.Digest.String())
+	to.RawQuery = q.Encode()
+	req, err := http.NewRequestWithContext(ctx, http.MethodPut, to.String(), nil)
+	if err != nil {
+		return err
+	}
+	req.Header.Set("Content-Type", "application/octet-stream")
+	resp, err := s.Do(req, http.StatusCreated, http.StatusNoContent)
+	if err != nil {
+		// The upload may be gone because an earlier commit went through and its answer was lost, or because the
+		// registry forgot it when it restarted: the next attempt asks for the blob, and sends it again if it must.
+		if te := (*transport.Error)(nil); errors.As(err, &te) && te.StatusCode == http.StatusNotFound {
+			return fmt.Errorf("%w: %w", registry.ErrAgain, err)
+		}
+		return err
+	}
+	resp.Body.Close()
+	return nil
+}
+
+// next is the Location of the answer. It must be on the host that was asked: the content, and the token, go there.
+func next(resp *http.Response) (*url.URL, error) {
+	to, err := resp.Location()
+	if err != nil {
+		return nil, errors.New("the registry does not say where to upload")
+	}
+	if to.Host != resp.Request.URL.Host {
+		return nil, fmt.Errorf("the registry wants the upload on another host, %s, which yuba does not follow", to.Host)
+	}
+	// Behind a proxy that ends TLS, registries often name themselves by http.
+	to.Scheme = resp.Request.URL.Scheme
+	return to, nil
+}

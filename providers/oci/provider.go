@@ -1,0 +1,126 @@
+// Package oci is the provider of images in OCI registries: oci_image takes a docker archive of one node image,
+// pushes it under a tag, and gives the digest that the registry holds.
+package oci
+
+import (
+	"cmp"
+	"context"
+	"os"
+
+	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/path"
+	"github.com/hashicorp/terraform-plugin-framework/provider"
+	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
+	"github.com/hashicorp/terraform-plugin-framework/providerserver"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-framework/types"
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"fediversity.eu/yuba/providers/oci/internal/auth"
+	"fediversity.eu/yuba/providers/oci/internal/registry"
+)
+
+// Address is the provider's source address.
+const Address = "registry.opentofu.org/fediversity/oci"
+
+// Option changes how a server behaves towards the process that it runs in.
+type Option func(*config)
+
+type config struct {
+	version  string
+	progress func(ref string, sent, total int64)
+	getenv   func(string) string
+	registry registry.Options
+}
+
+// WithProgress has f called while a layer is pushed: the image (repository:tag), and how many bytes of the layer in
+// the archive, of how many, have been taken. An upload that starts again counts from the beginning. f may be
+// called concurrently, and often: about once a MiB and image.
+func WithProgress(f func(ref string, sent, total int64)) Option {
+	return func(c *config) { c.progress = f }
+}
+
+// Server gives a function that makes independent servers of the provider.
+func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
+	c := config{version: version, getenv: os.Getenv}
+	for _, o := range opts {
+		o(&c)
+	}
+	return func() tfprotov6.ProviderServer {
+		return providerserver.NewProtocol6(&ociProvider{config: c})()
+	}
+}
+
+type ociProvider struct{ config config }
+
+type providerModel struct {
+	AuthFile  types.String `tfsdk:"auth_file"`
+	PlainHTTP types.List   `tfsdk:"plain_http"`
+	CAFile    types.String `tfsdk:"ca_file"`
+}
+
+// client is what the resources get from the provider.
+type client struct {
+	*registry.Client
+	credentials string // where they come from, for messages
+	progress    func(ref string, sent, total int64)
+}
+
+func (p *ociProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
+	resp.TypeName, resp.Version = "oci", p.config.version
+}
+
+func (p *ociProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *provider.SchemaResponse) {
+	resp.Schema = schema.Schema{
+		MarkdownDescription: "Images in OCI registries.",
+		Attributes: map[string]schema.Attribute{
+			"auth_file": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "File with credentials, in the form of containers-auth.json(5). Default: the environment variable " +
+					"`REGISTRY_AUTH_FILE`, else the places that containers-auth.json(5) names. Credential helpers are never executed.",
+			},
+			"plain_http": schema.ListAttribute{
+				Optional: true, ElementType: types.StringType,
+				MarkdownDescription: "Hosts (`name` or `name:port`) that may be spoken to without TLS. Loopback addresses always may.",
+			},
+			"ca_file": schema.StringAttribute{
+				Optional:            true,
+				MarkdownDescription: "PEM file with CAs to trust beside those of the system.",
+			},
+		},
+	}
+}
+
+func (p *ociProvider) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
+	var m providerModel
+	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	for name, unknown := range map[string]bool{
+		"auth_file": m.AuthFile.IsUnknown(), "plain_http": m.PlainHTTP.IsUnknown(), "ca_file": m.CAFile.IsUnknown(),
+	} {
+		if unknown {
+			resp.Diagnostics.AddAttributeError(path.Root(name), "Value is not known yet",
+				"The registry is asked at plan time, so this must not depend on a resource that is still to be made.")
+		}
+	}
+	var plain []string
+	if !m.PlainHTTP.IsUnknown() {
+		resp.Diagnostics.Append(m.PlainHTTP.ElementsAs(ctx, &plain, false)...)
+	}
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	keychain := auth.New(cmp.Or(m.AuthFile.ValueString(), p.config.getenv("REGISTRY_AUTH_FILE")), p.config.getenv)
+	o := p.config.registry
+	o.Keychain, o.PlainHTTP, o.CAFile = keychain, plain, m.CAFile.ValueString()
+	o.UserAgent = "yuba/" + p.config.version
+	resp.ResourceData = &client{Client: registry.New(o), credentials: keychain.String(), progress: p.config.progress}
+}
+
+func (p *ociProvider) Resources(context.Context) []func() resource.Resource {
+	return []func() resource.Resource{func() resource.Resource { return &imageResource{} }}
+}
+
+func (p *ociProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }
