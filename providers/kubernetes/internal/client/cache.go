@@ -1,0 +1,104 @@
+package client
+
+import (
+	"context"
+	"sync"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+)
+
+type listKey struct{ apiVersion, kind, namespace, name string }
+
+// Read gives an object for a refresh, nil when there is none. Objects in
+// namespaces come from one list per kind and namespace, made when the first is
+// asked for and kept for the life of c, which is one walk of the engine; writes
+// through c drop it. The object is shared: don't change it. It has no managed
+// fields.
+func (c *Client) Read(ctx context.Context, k Kind, namespace, name string) (Object, error) {
+	if k.Namespaced {
+		list, err := c.lists.do(ctx, listKey{k.APIVersion(), k.Kind, namespace, ""}, func() (map[string]Object, error) {
+			items, _, err := c.List(ctx, k, namespace, ListOptions{})
+			if err != nil {
+				return nil, err
+			}
+			byName := make(map[string]Object, len(items))
+			for _, obj := range items {
+				meta, _ := obj["metadata"].(Object)
+				// Often half of the object, and a refresh needs none of it.
+				delete(meta, "managedFields")
+				if n, ok := meta["name"].(string); ok {
+					byName[n] = obj
+				}
+			}
+			return byName, nil
+		})
+		if err == nil {
+			return list[name], nil
+		}
+		if apierrors.IsNotFound(err) {
+			return nil, nil // the resource itself is no longer served
+		}
+		if !apierrors.IsForbidden(err) {
+			return nil, err
+		}
+		// Who may not list may still get.
+	}
+	return c.gets.do(ctx, listKey{k.APIVersion(), k.Kind, namespace, name}, func() (Object, error) {
+		obj, err := c.Get(ctx, k, namespace, name)
+		if apierrors.IsNotFound(err) {
+			return nil, nil
+		}
+		return obj, err
+	})
+}
+
+func (c *Client) forget(k Kind, namespace, name string) {
+	c.lists.forget(listKey{k.APIVersion(), k.Kind, namespace, ""})
+	c.gets.forget(listKey{k.APIVersion(), k.Kind, namespace, name})
+}
+
+// memo remembers answers by key. Who asks for the same key at the same time
+// waits for the one that asked first. Errors are not remembered, except that a
+// refusal stays one: a list that is forbidden is not tried again per object.
+type memo[K comparable, V any] struct {
+	mu      sync.Mutex
+	entries map[K]*entry[V]
+}
+
+type entry[V any] struct {
+	sem  chan struct{} // held while asking
+	done bool
+	val  V
+	err  error
+}
+
+func (m *memo[K, V]) do(ctx context.Context, key K, ask func() (V, error)) (V, error) {
+	m.mu.Lock()
+	if m.entries == nil {
+		m.entries = map[K]*entry[V]{}
+	}
+	e := m.entries[key]
+	if e == nil {
+		e = &entry[V]{sem: make(chan struct{}, 1)}
+		m.entries[key] = e
+	}
+	m.mu.Unlock()
+	select {
+	case e.sem <- struct{}{}:
+		defer func() { <-e.sem }()
+	case <-ctx.Done():
+		var none V
+		return none, context.Cause(ctx)
+	}
+	if !e.done {
+		e.val, e.err = ask()
+		e.done = e.err == nil || apierrors.IsForbidden(e.err)
+	}
+	return e.val, e.err
+}
+
+func (m *memo[K, V]) forget(key K) {
+	m.mu.Lock()
+	delete(m.entries, key)
+	m.mu.Unlock()
+}

@@ -1,0 +1,461 @@
+// Package client speaks to a Kubernetes API server in objects without types.
+//
+// It holds what the provider needs and no more: server-side apply, reads that
+// are batched by kind and namespace, delete with preconditions, watches, and
+// discovery of single API groups. The typed clientset of client-go is left out
+// on purpose: it costs the binary 20 MB and its start 40 ms.
+package client
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net"
+	"net/http"
+	"net/url"
+	"strconv"
+	"strings"
+	"syscall"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+	"k8s.io/client-go/rest"
+)
+
+const (
+	// requestTimeout bounds one try of a request that is no watch. The API
+	// server itself gives up after 60 s.
+	requestTimeout = 70 * time.Second
+	// maxBody bounds an answer, in bytes: a page of a list of 250 objects at
+	// etcd's limit of 1.5 MB each would be larger, and is refused.
+	maxBody = 256 << 20
+	// pageSize is the number of objects asked for in one page of a list.
+	pageSize = 250
+	// tries is how often a request is sent at most.
+	tries = 6
+	// maxRetryAfter bounds how long a server can make us wait by Retry-After.
+	maxRetryAfter = 30 * time.Second
+)
+
+// Object is a Kubernetes object as decoded JSON: maps, slices, strings,
+// booleans, int64, float64 and nil.
+type Object = map[string]any
+
+// Client is a connection to one API server. It is safe for concurrent use and
+// needs no closing: connections are shared by the process and end when idle.
+type Client struct {
+	http         *http.Client
+	base         *url.URL
+	fieldManager string
+	groups       memo[schema.GroupVersion, map[string]Kind]
+	lists        memo[listKey, map[string]Object]
+	gets         memo[listKey, Object]
+}
+
+// New makes a client of a configuration that LoadConfig gave. userAgent is what
+// the API server's audit log shows; fieldManager owns what Apply writes.
+func New(cfg *rest.Config, userAgent, fieldManager string) (*Client, error) {
+	cfg = rest.CopyConfig(cfg)
+	cfg.UserAgent = userAgent
+	base, _, err := rest.DefaultServerUrlFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("server address in the kubeconfig: %w", err)
+	}
+	base.Path = strings.TrimSuffix(base.Path, "/")
+	hc, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, fmt.Errorf("client for %s: %w", redact(base), err)
+	}
+	return &Client{http: hc, base: base, fieldManager: fieldManager}, nil
+}
+
+// Server is the address of the API server, fit for messages.
+func (c *Client) Server() string { return redact(c.base) }
+
+// FieldManager is the manager that owns what Apply writes.
+func (c *Client) FieldManager() string { return c.fieldManager }
+
+// ApplyOptions say how a manifest is applied.
+type ApplyOptions struct {
+	Force  bool // take fields from other managers
+	DryRun bool // let the server answer as if, and store nothing
+}
+
+// Apply sends obj by server-side apply and gives the object as the server holds
+// it then, with the warnings that the server has for the user.
+func (c *Client) Apply(ctx context.Context, k Kind, namespace, name string, obj Object, o ApplyOptions) (Object, []string, error) {
+	body, err := json.Marshal(obj)
+	if err != nil {
+		return nil, nil, fmt.Errorf("encoding %s %s: %w", k.Kind, name, err)
+	}
+	q := url.Values{"fieldManager": {c.fieldManager}, "fieldValidation": {"Strict"}}
+	if o.Force {
+		q.Set("force", "true")
+	}
+	if o.DryRun {
+		q.Set("dryRun", "All")
+	}
+	if !o.DryRun {
+		defer c.forget(k, namespace, name)
+	}
+	return c.object(ctx, request{method: http.MethodPatch, path: k.path(namespace, name), query: q, body: body, contentType: "application/apply-patch+yaml"})
+}
+
+// Get reads one object from the API server, past every cache.
+func (c *Client) Get(ctx context.Context, k Kind, namespace, name string) (Object, error) {
+	obj, _, err := c.object(ctx, request{method: http.MethodGet, path: k.path(namespace, name)})
+	return obj, err
+}
+
+// MergePatch changes one object by a JSON merge patch.
+func (c *Client) MergePatch(ctx context.Context, k Kind, namespace, name string, patch Object) (Object, error) {
+	body, err := json.Marshal(patch)
+	if err != nil {
+		return nil, err
+	}
+	defer c.forget(k, namespace, name)
+	q := url.Values{"fieldManager": {c.fieldManager}}
+	obj, _, err := c.object(ctx, request{method: http.MethodPatch, path: k.path(namespace, name), query: q, body: body, contentType: "application/merge-patch+json"})
+	return obj, err
+}
+
+// Delete asks for the deletion of the object, if its uid is the given one (any
+// when empty). gone is true when the object no longer exists on return; else it
+// has a deletionTimestamp and the caller may wait for its end. propagation is a
+// metav1.DeletionPropagation, the server's default when empty.
+func (c *Client) Delete(ctx context.Context, k Kind, namespace, name, uid string, propagation metav1.DeletionPropagation) (gone bool, err error) {
+	opts := Object{"kind": "DeleteOptions", "apiVersion": "v1"}
+	if uid != "" {
+		opts["preconditions"] = Object{"uid": uid}
+	}
+	if propagation != "" {
+		opts["propagationPolicy"] = string(propagation)
+	}
+	body, err := json.Marshal(opts)
+	if err != nil {
+		return false, err
+	}
+	defer c.forget(k, namespace, name)
+	obj, _, err := c.object(ctx, request{method: http.MethodDelete, path: k.path(namespace, name), body: body, contentType: "application/json"})
+	if apierrors.IsNotFound(err) {
+		return true, nil
+	}
+	if err != nil {
+		return false, err
+	}
+	// Objects that end at once are answered with a Status, the others with
+	// themselves.
+	return obj["kind"] == "Status", nil
+}
+
+// ListOptions narrow a list.
+type ListOptions struct {
+	LabelSelector string
+	FieldSelector string
+}
+
+// List reads all objects of a kind in a namespace, page by page, past every
+// cache, and gives the resource version that a watch can go on from.
+func (c *Client) List(ctx context.Context, k Kind, namespace string, o ListOptions) (items []Object, resourceVersion string, err error) {
+	token := ""
+	for {
+		q := url.Values{"limit": {strconv.Itoa(pageSize)}}
+		setIf(q, "labelSelector", o.LabelSelector)
+		setIf(q, "fieldSelector", o.FieldSelector)
+		setIf(q, "continue", token)
+		page, _, err := c.object(ctx, request{method: http.MethodGet, path: k.path(namespace, ""), query: q})
+		if apierrors.IsResourceExpired(err) && token != "" {
+			// The snapshot behind the token is gone: begin again.
+			items, token = nil, ""
+			continue
+		}
+		if err != nil {
+			return nil, "", err
+		}
+		raw, _ := page["items"].([]any)
+		for _, it := range raw {
+			obj, ok := it.(Object)
+			if !ok {
+				return nil, "", fmt.Errorf("list of %s from %s: an item is no object", k.Resource, c.Server())
+			}
+			// The items of a list carry neither.
+			obj["apiVersion"], obj["kind"] = k.APIVersion(), k.Kind
+			items = append(items, obj)
+		}
+		meta, _ := page["metadata"].(Object)
+		resourceVersion, _ = meta["resourceVersion"].(string)
+		token, _ = meta["continue"].(string)
+		if token == "" {
+			return items, resourceVersion, nil
+		}
+	}
+}
+
+func setIf(q url.Values, key, value string) {
+	if value != "" {
+		q.Set(key, value)
+	}
+}
+
+// Kind finds how the server serves a kind. Kinds of Kubernetes itself are known;
+// for others the API group is asked once in the life of c. A kind that is not
+// served is a *NotServedError, which is not remembered: its definition may be
+// applied a moment later.
+func (c *Client) Kind(ctx context.Context, gvk schema.GroupVersionKind) (Kind, error) {
+	if k, ok := builtin(gvk); ok {
+		return k, nil
+	}
+	missing := &NotServedError{GVK: gvk, Server: c.Server()}
+	kinds, err := c.groups.do(ctx, gvk.GroupVersion(), func() (map[string]Kind, error) {
+		kinds, err := c.discover(ctx, gvk.GroupVersion())
+		if err == nil {
+			if _, ok := kinds[gvk.Kind]; !ok {
+				return nil, missing
+			}
+		}
+		return kinds, err
+	})
+	switch {
+	case apierrors.IsNotFound(err):
+		return Kind{}, missing
+	case err != nil:
+		return Kind{}, err
+	}
+	if k, ok := kinds[gvk.Kind]; ok {
+		return k, nil
+	}
+	// The answer is from before this kind was defined.
+	c.groups.forget(gvk.GroupVersion())
+	if kinds, err = c.discover(ctx, gvk.GroupVersion()); err != nil {
+		return Kind{}, err
+	}
+	if k, ok := kinds[gvk.Kind]; ok {
+		return k, nil
+	}
+	return Kind{}, missing
+}
+
+func (c *Client) discover(ctx context.Context, gv schema.GroupVersion) (map[string]Kind, error) {
+	if strings.ContainsAny(gv.Group+gv.Version, "/?#% ") {
+		return nil, fmt.Errorf("apiVersion %q is no valid group and version", gv)
+	}
+	body, _, err := c.send(ctx, request{method: http.MethodGet, path: groupPath(gv)})
+	if err != nil {
+		return nil, err
+	}
+	var list metav1.APIResourceList
+	if err := json.Unmarshal(body, &list); err != nil {
+		return nil, fmt.Errorf("resources of %s from %s: %w", gv, c.Server(), err)
+	}
+	kinds := map[string]Kind{}
+	for _, r := range list.APIResources {
+		if strings.Contains(r.Name, "/") || r.Kind == "" {
+			continue // a subresource
+		}
+		kinds[r.Kind] = Kind{GroupVersionKind: gv.WithKind(r.Kind), Resource: r.Name, Namespaced: r.Namespaced}
+	}
+	return kinds, nil
+}
+
+type request struct {
+	method, path, contentType string
+	query                     url.Values
+	body                      []byte
+}
+
+func (c *Client) object(ctx context.Context, r request) (Object, []string, error) {
+	body, warnings, err := c.send(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	var obj Object
+	if err := kjson.Unmarshal(body, &obj); err != nil {
+		return nil, nil, fmt.Errorf("%s %s: the answer is no JSON object: %w", r.method, c.Server()+r.path, err)
+	}
+	return obj, warnings, nil
+}
+
+// send sends r until it has an answer. Every request of this package is
+// idempotent (apply, merge patch, delete by uid, reads), so all are sent again
+// when the connection broke or the server asked for it.
+func (c *Client) send(ctx context.Context, r request) ([]byte, []string, error) {
+	var err error
+	for try := range tries {
+		var body []byte
+		var warnings []string
+		var after time.Duration
+		body, warnings, after, err = c.once(ctx, r)
+		if err == nil {
+			return body, warnings, nil
+		}
+		if ctx.Err() != nil {
+			return nil, nil, fmt.Errorf("%s %s: %w", r.method, c.Server()+r.path, context.Cause(ctx))
+		}
+		if try == tries-1 || !retryable(err, try) {
+			break
+		}
+		if after == 0 {
+			after = time.Duration(float64(int(100)<<try)*(0.75+rand.Float64()/2)) * time.Millisecond
+		}
+		select {
+		case <-ctx.Done():
+			return nil, nil, fmt.Errorf("%s %s: %w", r.method, c.Server()+r.path, context.Cause(ctx))
+		case <-time.After(min(after, maxRetryAfter)):
+		}
+	}
+	return nil, nil, c.explain(r, err)
+}
+
+// retryable says whether sending the request again can help.
+func retryable(err error, try int) bool {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		code := status.ErrStatus.Code
+		// 504 of a webhook or of the server's own timeout would only double
+		// the wait.
+		return code == http.StatusTooManyRequests || code == http.StatusBadGateway ||
+			code == http.StatusServiceUnavailable || code == http.StatusInternalServerError && try < 2
+	}
+	var dns *net.DNSError
+	if errors.As(err, &dns) {
+		return dns.IsTemporary && try < 2
+	}
+	if errors.Is(err, syscall.ECONNREFUSED) {
+		return try < 3 // a server that restarts; one that isn't there fails soon
+	}
+	var ne net.Error
+	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, syscall.ECONNRESET) ||
+		errors.Is(err, syscall.EPIPE) || errors.As(err, &ne) && ne.Timeout() && try < 1 ||
+		strings.Contains(err.Error(), "http2: ")
+}
+
+func (c *Client) once(ctx context.Context, r request) (body []byte, warnings []string, after time.Duration, err error) {
+	ctx, cancel := context.WithTimeout(ctx, requestTimeout)
+	defer cancel()
+	resp, err := c.open(ctx, r)
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	defer resp.Body.Close()
+	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
+	if err != nil {
+		return nil, nil, 0, err
+	}
+	if len(body) > maxBody {
+		return nil, nil, 0, fmt.Errorf("the answer is larger than %d bytes", maxBody)
+	}
+	if resp.StatusCode < 200 || resp.StatusCode > 299 {
+		if s, perr := strconv.Atoi(resp.Header.Get("Retry-After")); perr == nil && s > 0 {
+			after = time.Duration(s) * time.Second
+		}
+		return nil, nil, after, statusError(resp, body)
+	}
+	return body, warningsOf(resp.Header), 0, nil
+}
+
+func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
+	u := *c.base
+	// The segments of r.path are escaped already.
+	u.RawPath = u.EscapedPath() + r.path
+	p, err := url.PathUnescape(r.path)
+	if err != nil {
+		return nil, err
+	}
+	u.Path += p
+	u.RawQuery = r.query.Encode()
+	var body io.Reader
+	if r.body != nil {
+		body = bytes.NewReader(r.body)
+	}
+	req, err := http.NewRequestWithContext(ctx, r.method, u.String(), body)
+	if err != nil {
+		return nil, err
+	}
+	req.Header.Set("Accept", "application/json")
+	if r.contentType != "" {
+		req.Header.Set("Content-Type", r.contentType)
+	}
+	return c.http.Do(req)
+}
+
+// statusError makes the server's answer an error: its Status when there is
+// one, else what HTTP says.
+func statusError(resp *http.Response, body []byte) error {
+	var s metav1.Status
+	if err := json.Unmarshal(body, &s); err == nil && s.Kind == "Status" && s.Message != "" {
+		if s.Code == 0 {
+			s.Code = int32(resp.StatusCode)
+		}
+		return &apierrors.StatusError{ErrStatus: s}
+	}
+	text := strings.TrimSpace(string(body))
+	if len(text) > 200 || strings.HasPrefix(text, "<") {
+		text = "" // a proxy's page
+	}
+	msg := "the server answered " + resp.Status
+	if text != "" {
+		msg += ": " + text
+	}
+	reason := metav1.StatusReasonUnknown
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		reason = metav1.StatusReasonNotFound
+	case http.StatusUnauthorized:
+		reason = metav1.StatusReasonUnauthorized
+	case http.StatusForbidden:
+		reason = metav1.StatusReasonForbidden
+	}
+	return &apierrors.StatusError{ErrStatus: metav1.Status{
+		Status: metav1.StatusFailure, Code: int32(resp.StatusCode), Reason: reason, Message: msg,
+	}}
+}
+
+// warningsOf reads the API server's warnings: `299 - "text"`.
+func warningsOf(h http.Header) []string {
+	var out []string
+	for _, w := range h.Values("Warning") {
+		_, quoted, ok := strings.Cut(w, " - ")
+		if !ok || !strings.HasPrefix(w, "299") || len(out) == 20 {
+			continue
+		}
+		if text, err := strconv.Unquote(quoted); err == nil && len(text) < 4096 {
+			out = append(out, text)
+		}
+	}
+	return out
+}
+
+// UnreachableError says that the API server gave no answer.
+type UnreachableError struct {
+	Server string
+	Err    error
+}
+
+func (e *UnreachableError) Error() string {
+	return fmt.Sprintf("no answer from the API server %s: %v: check the server address in the kubeconfig and the network", e.Server, e.Err)
+}
+
+func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// explain gives the error the words that the user can act on.
+func (c *Client) explain(r request, err error) error {
+	var status *apierrors.StatusError
+	if errors.As(err, &status) {
+		if status.ErrStatus.Code == http.StatusUnauthorized {
+			return fmt.Errorf("the API server %s does not accept the credentials of the kubeconfig: %w", c.Server(), err)
+		}
+		return err
+	}
+	var ue *url.Error
+	if errors.As(err, &ue) {
+		err = ue.Err // its URL holds the query
+	}
+	return &UnreachableError{Server: c.Server(), Err: err}
+}

@@ -1,0 +1,87 @@
+package client
+
+import (
+	"errors"
+	"regexp"
+	"slices"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+)
+
+// Conflict is a field that another field manager owns.
+type Conflict struct {
+	Manager string // its name
+	Applied bool   // the manager applies too (server-side), it is no controller or editor
+	Field   string // such as .spec.template.spec.containers[name="web"].image
+}
+
+var managerName = regexp.MustCompile(`^conflict with "((?:[^"\\]|\\.)*)"(.*)$`)
+
+// Conflicts reads the conflicts out of the error of an apply, nil when it is
+// another error.
+func Conflicts(err error) []Conflict {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Details == nil {
+		return nil
+	}
+	var out []Conflict
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if cause.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		c := Conflict{Field: cause.Field, Manager: cause.Message}
+		if m := managerName.FindStringSubmatch(cause.Message); m != nil {
+			c.Manager = m[1]
+			// Only for writers that don't apply the server adds the time
+			// and version of the write: `conflict with "x" using apps/v1`.
+			c.Applied = !strings.Contains(m[2], " using ")
+		}
+		out = append(out, c)
+	}
+	return out
+}
+
+// ImmutableFields gives the fields that the server refuses to change in an
+// existing object, nil when err is another error.
+func ImmutableFields(err error) []string {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) || status.ErrStatus.Reason != metav1.StatusReasonInvalid || status.ErrStatus.Details == nil {
+		return nil
+	}
+	var out []string
+	for _, cause := range status.ErrStatus.Details.Causes {
+		if !immutable(cause.Message) {
+			return nil // replacing would not heal this one
+		}
+		if !slices.Contains(out, cause.Field) {
+			out = append(out, cause.Field)
+		}
+	}
+	return out
+}
+
+// immutable knows the sentences with which the API server's validations
+// (k8s.io/kubernetes/pkg/apis/*/validation) refuse a change for good.
+func immutable(message string) bool {
+	for _, s := range []string{
+		"field is immutable",
+		"is immutable after creation",
+		"updates to statefulset spec for fields other than",
+		"may not change once set",
+		"cannot change roleRef",
+		"Value is immutable", // what CRD authors write in x-kubernetes-validations
+	} {
+		if strings.Contains(message, s) {
+			return true
+		}
+	}
+	return false
+}
+
+// NamespaceTerminating says whether err refuses a create because the namespace
+// is being deleted.
+func NamespaceTerminating(err error) bool {
+	return apierrors.HasStatusCause(err, "NamespaceTerminating")
+}

@@ -1,0 +1,345 @@
+package kubernetes
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
+
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/resource"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/client"
+	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
+)
+
+// settle is how long an apply waits for a kind whose definition was applied a
+// moment ago: API servers begin to serve it one by one.
+const settle = 15 * time.Second
+
+func (r *objectResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
+	c := r.connect(&resp.Diagnostics)
+	if c == nil {
+		return
+	}
+	plan, x := r.prepare(ctx, req.Plan.Raw, &resp.Diagnostics)
+	if x == nil {
+		return
+	}
+	timeout := plan.duration("timeout", &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	live, warnings, err := r.create(ctx, c, x, timeout)
+	if err != nil {
+		resp.Diagnostics.AddError("Cannot apply "+x.id.label(), x.explain(err))
+		return
+	}
+	r.keep(ctx, x, plan, live, warnings, &resp.Diagnostics, resp.Private)
+	resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
+	// The object is there and in state; what follows can fail without losing it.
+	if err := r.established(ctx, c, x, live, timeout); err != nil {
+		resp.Diagnostics.AddError(x.id.label()+" is not served", err.Error())
+	}
+}
+
+// create applies an object that state doesn't know. One that exists is adopted;
+// one on its way out is waited for.
+func (r *objectResource) create(ctx context.Context, c *client.Client, x *applied, timeout time.Duration) (client.Object, []string, error) {
+	patient, cancel := context.WithTimeout(ctx, settle)
+	defer cancel()
+	var notServed *client.NotServedError
+	for {
+		k, err := r.kind(ctx, c, x.id)
+		if err == nil {
+			x.kind = k
+			live, warnings, aerr := x.apply(ctx, c)
+			if aerr == nil && metaString(live, "deletionTimestamp") != "" {
+				r.progress(x.id.namespace, x.id.name, "an older "+x.id.kind+" of this name is being deleted: waiting for its end")
+				if err := r.waitGone(ctx, c, k, x.id, metaString(live, "uid"), timeout); err != nil {
+					return nil, nil, err
+				}
+				continue
+			}
+			err = aerr
+			if err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
+				return live, warnings, err
+			}
+		} else if !errors.As(err, &notServed) {
+			return nil, nil, err
+		}
+		if !sleep(patient, 500*time.Millisecond) {
+			return nil, nil, err
+		}
+	}
+}
+
+func (r *objectResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	c := r.connect(&resp.Diagnostics)
+	if c == nil {
+		return
+	}
+	plan, x := r.prepare(ctx, req.Plan.Raw, &resp.Diagnostics)
+	if x == nil {
+		return
+	}
+	state, err := attrsOf(req.State.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("Bad state", err.Error())
+		return
+	}
+	var n note
+	private(ctx, req.Private, keyNote, &n)
+	if plan["manifest"].Equal(state["manifest"]) && len(n.Drifted) == 0 {
+		// Only how to apply or to delete has changed.
+		plan["generation"] = state["generation"]
+		resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
+		return
+	}
+	if x.kind, err = r.kind(ctx, c, x.id); err != nil {
+		resp.Diagnostics.AddError("Cannot apply "+x.id.label(), err.Error())
+		return
+	}
+	x.uid, x.drifted, x.memory = state.str("uid"), n.Drifted, &ownership.Memory{}
+	private(ctx, req.Private, keyMemory, x.memory)
+	x.prior, _, _ = decodeManifest(state["manifest"])
+	live, warnings, err := x.apply(ctx, c)
+	if err != nil {
+		resp.Diagnostics.AddError("Cannot apply "+x.id.label(), x.explain(err))
+		return
+	}
+	r.keep(ctx, x, plan, live, warnings, &resp.Diagnostics, resp.Private)
+	resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
+}
+
+// prepare reads a plan that is to be carried out, nil when it is wrong.
+func (r *objectResource) prepare(_ context.Context, raw tftypes.Value, diags *diag.Diagnostics) (attrs, *applied) {
+	plan, err := attrsOf(raw)
+	if err != nil {
+		diags.AddError("Bad plan", err.Error())
+		return nil, nil
+	}
+	manifest, whole, err := decodeManifest(plan["manifest"])
+	if err == nil && !whole {
+		err = errors.New("the manifest is still not wholly known")
+	}
+	var id identity
+	if err == nil {
+		id, _, err = identify(manifest)
+	}
+	if err != nil {
+		diags.AddError("Bad manifest", err.Error())
+		return nil, nil
+	}
+	return plan, &applied{id: id, manifest: manifest, force: plan.bool("force_conflicts")}
+}
+
+// keep fills in what the apply made known.
+func (r *objectResource) keep(ctx context.Context, x *applied, plan attrs, live client.Object, warnings []string, diags *diag.Diagnostics, priv privateStore) {
+	plan["id"] = stringValue(x.id.String())
+	plan["uid"] = stringValue(metaString(live, "uid"))
+	if !plan["generation"].IsKnown() {
+		plan["generation"] = intValue(generationOf(live))
+	}
+	mem := ownership.Learn(x.manifest, live, ownership.Owned(live, r.client.FieldManager()))
+	diags.Append(setPrivate(ctx, priv, keyMemory, mem)...)
+	diags.Append(setPrivate(ctx, priv, keyNote, note{})...)
+	for _, w := range warnings {
+		diags.AddWarning("Warning from the API server for "+x.id.label(), redactor(x.manifest)(w))
+	}
+}
+
+// established waits until the API server serves the kind that a
+// CustomResourceDefinition defines, so that objects of that kind can follow.
+func (r *objectResource) established(ctx context.Context, c *client.Client, x *applied, live client.Object, timeout time.Duration) error {
+	if x.id.kind != "CustomResourceDefinition" || x.id.gvk().Group != "apiextensions.k8s.io" {
+		return nil
+	}
+	wctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	for {
+		why := "no condition Established yet"
+		for _, cond := range conditionsOf(live) {
+			switch {
+			case cond.kind == "Established" && cond.status == "True":
+				return nil
+			case cond.kind == "NamesAccepted" && cond.status == "False":
+				return fmt.Errorf("its names are not accepted: %s", cond.message)
+			case cond.kind == "Established" && cond.message != "":
+				why = cond.message
+			}
+		}
+		if !sleep(wctx, 200*time.Millisecond) {
+			return interrupted(ctx, fmt.Errorf("not established within %s: %s", timeout, why))
+		}
+		next, err := c.Get(wctx, x.kind, "", x.id.name)
+		if err != nil {
+			return err
+		}
+		live = next
+	}
+}
+
+type condition struct{ kind, status, reason, message string }
+
+func conditionsOf(obj client.Object) []condition {
+	status, _ := obj["status"].(client.Object)
+	list, _ := status["conditions"].([]any)
+	var out []condition
+	for _, it := range list {
+		m, _ := it.(client.Object)
+		var c condition
+		c.kind, _ = m["type"].(string)
+		c.status, _ = m["status"].(string)
+		c.reason, _ = m["reason"].(string)
+		c.message, _ = m["message"].(string)
+		out = append(out, c)
+	}
+	return out
+}
+
+func (r *objectResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
+	c := r.connect(&resp.Diagnostics)
+	if c == nil {
+		return
+	}
+	state, err := attrsOf(req.State.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("Bad state", err.Error())
+		return
+	}
+	id, err := parseID(state.str("id"))
+	if err != nil {
+		resp.Diagnostics.AddError("Bad state", err.Error())
+		return
+	}
+	timeout := state.duration("timeout", &resp.Diagnostics)
+	if resp.Diagnostics.HasError() {
+		return
+	}
+	k, err := r.kind(ctx, c, id)
+	var notServed *client.NotServedError
+	if errors.As(err, &notServed) {
+		return // it went with its definition
+	}
+	if err != nil {
+		resp.Diagnostics.AddError("Cannot delete "+id.label(), err.Error())
+		return
+	}
+	uid := state.str("uid")
+	gone, err := c.Delete(ctx, k, id.namespace, id.name, uid, propagation(k))
+	switch {
+	case apierrors.IsConflict(err) && strings.Contains(err.Error(), "UID"):
+		resp.Diagnostics.AddError("Cannot delete "+id.label(), "it was made anew by someone after it was planned, and is not the object that state knows: plan again ("+err.Error()+")")
+		return
+	case err != nil:
+		resp.Diagnostics.AddError("Cannot delete "+id.label(), err.Error())
+		return
+	case gone:
+		return
+	}
+	if err := r.waitGone(ctx, c, k, id, uid, timeout); err != nil {
+		resp.Diagnostics.AddError(id.label()+" is not gone", err.Error())
+	}
+}
+
+// propagation is foreground for kinds that own pods: they are gone only when
+// their pods are, so that volumes and names are free after.
+func propagation(k client.Kind) metav1.DeletionPropagation {
+	switch k.Group + "/" + k.Kind {
+	case "apps/Deployment", "apps/StatefulSet", "apps/DaemonSet", "apps/ReplicaSet", "batch/Job", "batch/CronJob", "/ReplicationController":
+		return metav1.DeletePropagationForeground
+	}
+	return metav1.DeletePropagationBackground
+}
+
+// waitGone waits until the object of that uid is gone. When time is up, or ctx
+// ends, the error says what holds it.
+func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k client.Kind, id identity, uid string, timeout time.Duration) error {
+	wctx, cancel := context.WithTimeout(ctx, timeout)
+	defer cancel()
+	started := time.Now()
+	said := ""
+	why := "it is being deleted"
+	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
+		obj, err := c.Get(wctx, k, id.namespace, id.name)
+		switch {
+		case apierrors.IsNotFound(err):
+			return nil
+		case err != nil && wctx.Err() == nil:
+			return err
+		case err == nil && metaString(obj, "uid") != uid:
+			return nil // somebody made another one since
+		case err == nil:
+			why = holds(obj)
+			if why != said && time.Since(started) > 2*time.Second {
+				said = why
+				r.progress(id.namespace, id.name, "still there: "+why)
+			}
+		}
+		if !sleep(wctx, pause) {
+			return interrupted(ctx, fmt.Errorf("%s was not gone within %s: %s", id.label(), timeout, why))
+		}
+	}
+}
+
+// finalizers that Kubernetes itself uses, and what they wait for.
+var finalizerMeaning = map[string]string{
+	"kubernetes.io/pvc-protection": "a pod still uses the claim",
+	"kubernetes.io/pv-protection":  "a claim still uses the volume",
+	"foregroundDeletion":           "its dependents, such as pods, are not gone yet",
+	"orphan":                       "its dependents are being released",
+}
+
+// holds says what keeps an object that is being deleted.
+func holds(obj client.Object) string {
+	var parts []string
+	if ts := metaString(obj, "deletionTimestamp"); ts != "" {
+		parts = append(parts, "deletionTimestamp "+ts)
+	} else {
+		parts = append(parts, "it has no deletionTimestamp")
+	}
+	if fin, _ := metaOf(obj)["finalizers"].([]any); len(fin) > 0 {
+		var names []string
+		for _, f := range fin {
+			name := fmt.Sprint(f)
+			if meaning := finalizerMeaning[name]; meaning != "" {
+				name += " (" + meaning + ")"
+			}
+			names = append(names, name)
+		}
+		parts = append(parts, "held by the finalizers "+strings.Join(names, ", "))
+	}
+	if obj["kind"] == "Namespace" {
+		for _, c := range conditionsOf(obj) {
+			if c.status == "True" && strings.HasPrefix(c.kind, "Namespace") {
+				parts = append(parts, c.message)
+			}
+		}
+	}
+	return strings.Join(parts, "; ")
+}
+
+// sleep waits for d, false when ctx ends first.
+func sleep(ctx context.Context, d time.Duration) bool {
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-ctx.Done():
+		return false
+	case <-t.C:
+		return true
+	}
+}
+
+// interrupted adds to err that it was the user who ended the wait.
+func interrupted(ctx context.Context, err error) error {
+	if ctx.Err() != nil {
+		return fmt.Errorf("interrupted: %w", err)
+	}
+	return err
+}
