@@ -1,0 +1,91 @@
+package engine
+
+import (
+	"context"
+	"errors"
+
+	"github.com/opentofu/opentofu/internal/backend"
+	"github.com/opentofu/opentofu/internal/command/views"
+	"github.com/opentofu/opentofu/internal/plans/planfile"
+	"github.com/opentofu/opentofu/internal/tfdiags"
+)
+
+// ApplyOptions says what to apply. With Mode Destroy it is what `tofu destroy`
+// does.
+type ApplyOptions struct {
+	// PlanOptions say how to plan, if there is no PlanFile. Out isn't used.
+	PlanOptions
+	// AutoApprove applies without asking.
+	AutoApprove bool
+	// PlanFile is the path of a saved plan. It is applied without asking.
+	PlanFile string
+}
+
+// Apply plans, asks and applies, or applies a saved plan.
+//
+// Nothing is applied that wasn't approved: by AutoApprove, by a saved plan, or
+// by the answer "yes". Whatever fails, and when it is interrupted, the state of
+// what was done is saved and the lock released; what can't be saved is written
+// to errored.tfstate in the working directory, and the user told how to restore
+// it.
+func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
+	destroy := o.Mode == Destroy
+	view := views.NewApply(e.term.viewOptions(), destroy, e.term.results)
+	op := e.operation(e.operationView(view.Operation()), append(view.Hooks(), e.term.progressHooks()...), e.lockView(view.Backend()))
+	op.Type = backend.OperationTypeApply
+	op.AutoApprove = o.AutoApprove
+	if err := e.planOptions(op, o.PlanOptions); err != nil {
+		return err
+	}
+	if e.opts.JSON && !o.AutoApprove && o.PlanFile == "" {
+		op.View.Diagnostics(tfdiags.Diagnostics{}.Append(sourceless("Plan file or auto-approve required",
+			"OpenTofu cannot ask for interactive approval when -json is set. You can either apply a saved plan file, or enable the -auto-approve option.")))
+		return ErrReported
+	}
+	if o.PlanFile != "" {
+		var diags tfdiags.Diagnostics
+		if op.PlanFile, diags = e.openPlan(o.PlanFile, destroy); diags.HasErrors() {
+			op.View.Diagnostics(diags)
+			return ErrReported
+		}
+	}
+	e.state.client.onPutFailed = reserveErroredState
+	defer dropUnusedErroredState()
+	running, err := e.run(ctx, op)
+	if err != nil {
+		return err
+	}
+	view.ResourceCount("")
+	if !destroy && running.State != nil {
+		view.Outputs(running.State.RootModule().OutputValues)
+	}
+	return nil
+}
+
+// openPlan opens a saved plan that is for this state.
+func (e *Engine) openPlan(path string, destroy bool) (*planfile.WrappedPlanFile, tfdiags.Diagnostics) {
+	var diags tfdiags.Diagnostics
+	fail := func(err error) (*planfile.WrappedPlanFile, tfdiags.Diagnostics) {
+		return nil, diags.Append(sourceless("Failed to load "+quoted(path)+" as a plan file", "Error: %s", err))
+	}
+	if destroy {
+		return nil, diags.Append(sourceless("Destroy can't be called with a plan file",
+			"If this plan was created using plan -destroy, apply it using:\n  %s %s", e.opts.Commands.Apply, quoted(path)))
+	}
+	file, err := planfile.OpenWrapped(path, e.enc.Plan())
+	if err != nil {
+		return fail(err)
+	}
+	reader, ok := file.Local()
+	if !ok {
+		return fail(errors.New("it is not a plan that was saved to a file"))
+	}
+	plan, err := reader.ReadPlan()
+	if err != nil {
+		return fail(err)
+	}
+	if err := e.state.checkPlan(plan); err != nil {
+		return fail(err)
+	}
+	return file, nil
+}

@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"sync"
+
+	"github.com/opentofu/opentofu/internal/tofu"
+)
+
+// asker asks the user. It is always there: with no asker at all, OpenTofu
+// applies without approval.
+type asker struct {
+	enabled bool
+	apply   string // the command that a hint names
+	term    *term
+
+	mu    sync.Mutex
+	in    *bufio.Reader
+	lines chan answer // of the read that is under way; nil if none is
+}
+
+type answer struct {
+	line string
+	err  error
+}
+
+var _ tofu.UIInput = (*asker)(nil)
+
+func newAsker(opts Options, t *term) *asker {
+	return &asker{enabled: opts.Input, apply: opts.Commands.Apply, term: t, in: bufio.NewReader(opts.stdin())}
+}
+
+// Input asks and reads one line. Only a whole line is an answer: an input that
+// ends is not one. When ctx ends, the question is withdrawn.
+func (a *asker) Input(ctx context.Context, q *tofu.InputOpts) (string, error) {
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if !a.enabled {
+		if q.Id == approvalID {
+			return "", fmt.Errorf("input is disabled, so nobody can approve; nothing was changed. To go on without asking, use %[1]s -auto-approve, or save a plan and give it to %[1]s", a.apply)
+		}
+		return "", errors.New("input is disabled")
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "[bold]%s[reset]\n", q.Query)
+	for line := range strings.Lines(q.Description) {
+		fmt.Fprintf(&b, "  %s\n", strings.TrimSuffix(line, "\n"))
+	}
+	if q.Default != "" {
+		fmt.Fprintf(&b, "\n  [bold]Default:[reset] %s\n", q.Default)
+	}
+	b.WriteString("\n  [bold]Enter a value:[reset] ")
+	a.term.ask(b.String())
+
+	if a.lines == nil {
+		a.lines = make(chan answer, 1)
+		go func(out chan<- answer) {
+			line, err := a.in.ReadString('\n')
+			out <- answer{line, err}
+		}(a.lines)
+	}
+	select {
+	case <-ctx.Done():
+		a.term.ask("\n")
+		return "", errors.New("interrupted")
+	case got := <-a.lines:
+		a.lines = nil
+		a.term.ask("\n")
+		switch {
+		case errors.Is(got.err, io.EOF):
+			return "", errors.New("the standard input ended without an answer, which approves nothing; nothing was changed")
+		case got.err != nil:
+			return "", got.err
+		}
+		if got.line = strings.TrimSpace(got.line); got.line == "" {
+			return q.Default, nil
+		}
+		return got.line, nil
+	}
+}
+
+// approvalID is OpenTofu's ID of the question whether to apply.
+const approvalID = "approve"

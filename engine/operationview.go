@@ -1,0 +1,88 @@
+package engine
+
+import (
+	"strings"
+
+	"github.com/opentofu/opentofu/internal/command/format"
+	"github.com/opentofu/opentofu/internal/command/views"
+	"github.com/opentofu/opentofu/internal/plans"
+	"github.com/opentofu/opentofu/internal/tfdiags"
+)
+
+// operationView is OpenTofu's view of a plan or an apply, with all that isn't a
+// result on the standard error, and with this program's commands in the hints.
+type operationView struct {
+	views.Operation // of the results
+	other           views.Operation
+	term            *term
+	linked          *linked
+}
+
+func (e *Engine) operationView(results views.Operation) views.Operation {
+	v := &operationView{Operation: results, other: results, term: e.term, linked: e.linked}
+	if !e.opts.JSON {
+		v.other = views.NewOperation(e.term.viewOptions().ViewType, e.term.progress.RunningInAutomation(), e.term.progress)
+	}
+	return v
+}
+
+func (v *operationView) Interrupted()                  { v.other.Interrupted() }
+func (v *operationView) FatalInterrupt()               { v.other.FatalInterrupt() }
+func (v *operationView) Stopping()                     { v.other.Stopping() }
+func (v *operationView) Cancelled(planMode plans.Mode) { v.other.Cancelled(planMode) }
+
+// inconsistentLocks is OpenTofu's error when a configuration names a provider
+// that it has no checksum of; here that is one that isn't linked.
+const inconsistentLocks = "Inconsistent dependency lock file"
+
+func (v *operationView) Diagnostics(diags tfdiags.Diagnostics) {
+	diags = v.term.ours(diags)
+	for i, d := range diags {
+		if d.Description().Summary != inconsistentLocks {
+			continue
+		}
+		if missing := namesIn(d.Description().Detail); len(missing) > 0 {
+			diags[i] = v.linked.unlinked(missing)
+		}
+	}
+	v.other.Diagnostics(diags)
+}
+
+// namesIn finds the providers in the detail of inconsistentLocks, one a line:
+// "  - provider registry.opentofu.org/a/b: required by ...".
+func namesIn(detail string) (names []string) {
+	for line := range strings.Lines(detail) {
+		if rest, ok := strings.CutPrefix(line, "  - provider "); ok {
+			if name, _, ok := strings.Cut(rest, ": "); ok {
+				names = append(names, name)
+			}
+		}
+	}
+	return names
+}
+
+// PlanNextStep says how to go on. It belongs to the plan's text.
+func (v *operationView) PlanNextStep(planPath, _ string) {
+	if v.term.opts.JSON || v.term.results.RunningInAutomation() {
+		return
+	}
+	cmd := v.term.opts.Commands.Apply
+	hint := "Note: You didn't use the -out option to save this plan, so OpenTofu can't guarantee to take exactly these actions if you run \"" + cmd + "\" now."
+	if planPath != "" {
+		hint = "Saved the plan to: " + planPath + "\n\nTo perform exactly these actions, run the following command to apply:\n    " + cmd + " " + quoted(planPath)
+	}
+	s := v.term.streams
+	s.Println(format.HorizontalRule(v.term.results.Colorize(), s.Stdout.Columns()))
+	s.Print(format.WordWrap("\n"+hint, s.Stdout.Columns()) + "\n")
+}
+
+func quoted(path string) string { return `"` + strings.ReplaceAll(path, `"`, `\"`) + `"` }
+
+// progressHooks are the hooks that print progress for humans, if any.
+func (t *term) progressHooks() []hook {
+	switch {
+	case t.opts.JSON, t.opts.Concise, t.opts.Events != nil:
+		return nil
+	}
+	return []hook{views.NewUiHook(t.progress)}
+}

@@ -1,0 +1,76 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/opentofu/opentofu/internal/backend"
+	"github.com/opentofu/opentofu/internal/command/views"
+	"github.com/opentofu/opentofu/internal/plans"
+)
+
+// Mode is what a plan is to reach.
+type Mode int
+
+// The modes of a plan.
+const (
+	Normal      Mode = iota // the configuration
+	Destroy                 // nothing left (-destroy)
+	RefreshOnly             // a state that tells what there is (-refresh-only)
+)
+
+func (m Mode) plans() plans.Mode {
+	switch m {
+	case Destroy:
+		return plans.DestroyMode
+	case RefreshOnly:
+		return plans.RefreshOnlyMode
+	}
+	return plans.NormalMode
+}
+
+// PlanOptions says how to plan.
+type PlanOptions struct {
+	// Mode is what the plan is to reach.
+	Mode Mode
+	// Out is the path of the plan file to write, "" for none. (-out)
+	Out string
+	// SkipRefresh plans on what the state says without asking the providers.
+	// (-refresh=false)
+	SkipRefresh bool
+	// Targets limits the plan to these objects and what they depend on;
+	// Excludes leaves these and what depends on them out. Only one may be set.
+	Targets, Excludes []string
+	// Replace replaces these objects even if nothing else changes.
+	Replace []string
+}
+
+// Plan plans and prints the plan. It reports whether there is something to
+// apply, which -detailed-exitcode tells as 2.
+func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err error) {
+	view := views.NewPlan(e.term.viewOptions(), e.term.results)
+	op := e.operation(e.operationView(view.Operation()), append(view.Hooks(), e.term.progressHooks()...), e.lockView(view.Backend()))
+	op.Type = backend.OperationTypePlan
+	if err := e.planOptions(op, o); err != nil {
+		return false, err
+	}
+	op.PlanOutPath = o.Out
+	if op.PlanOutBackend, err = e.state.forPlan(); err != nil {
+		return false, err
+	}
+	running, err := e.run(ctx, op)
+	if err != nil {
+		return false, err
+	}
+	return !running.PlanEmpty, nil
+}
+
+// planOptions puts the options into an operation, or prints what is wrong.
+func (e *Engine) planOptions(op *backend.Operation, o PlanOptions) error {
+	op.PlanMode = o.Mode.plans()
+	op.PlanRefresh = !o.SkipRefresh
+	if diags := selectObjects(op, o); diags.HasErrors() {
+		op.View.Diagnostics(diags)
+		return ErrReported
+	}
+	return nil
+}

@@ -1,0 +1,86 @@
+package engine
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/opentofu/opentofu/internal/addrs"
+	"github.com/opentofu/opentofu/internal/configs"
+	"github.com/opentofu/opentofu/internal/depsfile"
+	"github.com/opentofu/opentofu/internal/plugins"
+	"github.com/opentofu/opentofu/internal/tfdiags"
+	"github.com/opentofu/opentofu/yuba/builtin"
+	"github.com/opentofu/opentofu/yuba/direct"
+)
+
+// Provider is one that is linked into this process.
+type Provider struct {
+	// Address is the source address, "registry.opentofu.org/hashicorp/random".
+	Address string
+	// New makes a server that shares nothing with others that it made: core
+	// asks for one in each of its walks, and servers run at the same time.
+	New func() tfprotov6.ProviderServer
+}
+
+// linked are the providers that there are.
+type linked struct {
+	addrs     []string // sorted
+	factories plugins.ProviderFactories
+	library   plugins.Library // one for all verbs: it keeps the schemas
+	locks     *depsfile.Locks
+}
+
+func link(providers []Provider) (*linked, error) {
+	l := &linked{
+		factories: plugins.ProviderFactories{addrs.NewBuiltInProvider("terraform"): builtin.Factory},
+		locks:     depsfile.NewLocks(),
+	}
+	for _, p := range providers {
+		a, diags := addrs.ParseProviderSourceString(p.Address)
+		if diags.HasErrors() {
+			return nil, fmt.Errorf("provider address %q: %w", p.Address, diags.Err())
+		}
+		if _, twice := l.factories[a]; twice {
+			return nil, fmt.Errorf("provider %s is linked twice", a)
+		}
+		l.factories[a] = direct.Factory(p.New)
+		// There is no package that a checksum could be of.
+		l.locks.SetProviderOverridden(a)
+		l.addrs = append(l.addrs, a.String())
+	}
+	sort.Strings(l.addrs)
+	l.library = plugins.NewLibrary(l.factories, nil)
+	return l, nil
+}
+
+// check finds providers that the configuration needs and that aren't linked.
+func (l *linked) check(cfg *configs.Config) tfdiags.Diagnostics {
+	var missing []string
+	for _, a := range cfg.ProviderTypes() {
+		if _, ok := l.factories[a]; !ok {
+			missing = append(missing, a.String())
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	sort.Strings(missing)
+	return tfdiags.Diagnostics{}.Append(l.unlinked(missing))
+}
+
+const unlinkedSummary = "Provider not linked"
+
+// unlinked is the error for providers that a configuration or a state needs.
+func (l *linked) unlinked(missing []string) tfdiags.Diagnostic {
+	list := func(s []string) string {
+		if len(s) == 0 {
+			return "\n  (none)"
+		}
+		return "\n  - " + strings.Join(s, "\n  - ")
+	}
+	return sourceless(unlinkedSummary,
+		"The configuration needs providers that this program doesn't have:%s\n\nProviders are linked into the program, none is downloaded. These are linked:%s\n\nIf one of them is meant, name it as the source in required_providers.",
+		list(missing), list(l.addrs))
+}

@@ -1,0 +1,209 @@
+package engine
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"unicode"
+
+	"github.com/opentofu/opentofu/internal/states/remote"
+	"github.com/opentofu/opentofu/internal/states/statemgr"
+)
+
+// StateStore holds one state, and its lock. The engine calls it from one
+// goroutine at a time, except that Unlock may come while a cancelled call
+// hasn't returned.
+//
+// An error of Lock or Unlock that means that someone else holds the lock
+// satisfies
+//
+//	interface{ error; Holder() []byte }
+//
+// where Holder is the holder's lock info as JSON, nil if it isn't known.
+type StateStore interface {
+	// Get returns the state; nil, nil means that there is none.
+	Get(ctx context.Context) ([]byte, error)
+	// Put stores the state, under the lock if Lock has been called.
+	Put(ctx context.Context, data []byte) error
+	// Delete removes the state. There may be none.
+	Delete(ctx context.Context) error
+	// Lock takes the lock. Info is what the next one that wants the lock gets
+	// to see: JSON, with an ID that no one else has. A lock is tried for with
+	// the same bytes each time.
+	Lock(ctx context.Context, info []byte) error
+	// Unlock releases the lock with this ID, whoever took it.
+	Unlock(ctx context.Context, id string) error
+}
+
+// holder is an error that means that someone else holds the lock.
+type holder interface {
+	error
+	Holder() []byte
+}
+
+// errCancelled is what a cancelled operation gets that still wants to write:
+// its lock is or will be another's.
+var errCancelled = errors.New("the operation was cancelled")
+
+// stateClient adapts a StateStore to OpenTofu's remote state.
+type stateClient struct {
+	store       StateStore
+	forceUnlock string // the command that a hint names
+	onPutFailed func() // prepares errored.tfstate
+
+	hard   context.Context // done: nothing but Unlock is let through
+	cancel context.CancelFunc
+
+	mu   sync.Mutex
+	held string            // ID of the lock that we hold
+	info map[string][]byte // lock infos by ID, marshalled once
+}
+
+var _ remote.ClientLocker = (*stateClient)(nil)
+
+func newStateClient(store StateStore, forceUnlock string) *stateClient {
+	c := &stateClient{store: store, forceUnlock: forceUnlock, info: map[string][]byte{}, onPutFailed: func() {}}
+	c.hard, c.cancel = context.WithCancel(context.Background())
+	return c
+}
+
+// during derives a context that also ends when the engine is cancelled: local
+// operations use contexts that nothing ends.
+func (c *stateClient) during(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.hard, func() { cancel(errCancelled) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+func (c *stateClient) Get(ctx context.Context) (*remote.Payload, error) {
+	ctx, done := c.during(ctx)
+	defer done()
+	b, err := c.store.Get(ctx)
+	if err != nil || len(b) == 0 {
+		return nil, err
+	}
+	return &remote.Payload{Data: b}, nil
+}
+
+func (c *stateClient) Put(ctx context.Context, data []byte) error {
+	if c.hard.Err() != nil {
+		return errCancelled
+	}
+	ctx, done := c.during(ctx)
+	defer done()
+	err := c.store.Put(ctx, data)
+	if err != nil {
+		c.onPutFailed()
+	}
+	return err
+}
+
+func (c *stateClient) Delete(ctx context.Context) error {
+	if c.hard.Err() != nil {
+		return errCancelled
+	}
+	ctx, done := c.during(ctx)
+	defer done()
+	return c.store.Delete(ctx)
+}
+
+func (c *stateClient) Lock(ctx context.Context, info *statemgr.LockInfo) (string, error) {
+	c.mu.Lock()
+	b, ok := c.info[info.ID]
+	if !ok {
+		b = info.Marshal()
+		c.info[info.ID] = b
+	}
+	c.mu.Unlock()
+	ctx, done := c.during(ctx)
+	defer done()
+	if err := c.store.Lock(ctx, b); err != nil {
+		return "", c.lockError(err)
+	}
+	c.mu.Lock()
+	c.held = info.ID
+	c.mu.Unlock()
+	return info.ID, nil
+}
+
+// Unlock releases the lock, also when the operation was cancelled.
+func (c *stateClient) Unlock(ctx context.Context, id string) error {
+	c.mu.Lock()
+	held := c.held == id
+	c.mu.Unlock()
+	if err := c.store.Unlock(ctx, id); err != nil {
+		var h holder
+		switch {
+		case errors.As(err, &h):
+			return c.lockError(err)
+		case held:
+			return fmt.Errorf("%w\n\nWhen the state server is well again, release the lock:\n    %s %s", err, c.forceUnlock, id)
+		}
+		return err
+	}
+	c.mu.Lock()
+	if held {
+		c.held = ""
+	}
+	c.mu.Unlock()
+	return nil
+}
+
+// heldLock is the ID of the lock that is held, if any.
+func (c *stateClient) heldLock() string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return c.held
+}
+
+// lockError makes OpenTofu's LockError, which is what -lock-timeout retries, of
+// an error that says that the lock is someone else's.
+func (c *stateClient) lockError(err error) error {
+	var h holder
+	if !errors.As(err, &h) {
+		return err
+	}
+	info := holderInfo(h.Holder())
+	hint := fmt.Sprintf("%s\n\nIf the process that holds it is gone for sure, release it:\n    %s %s", err, c.forceUnlock, info.ID)
+	if info.ID == unknownID {
+		hint = fmt.Sprintf("%s\n\nThe state server doesn't say who holds it. -lock-timeout=5m waits for it to be released.", err)
+	}
+	return &statemgr.LockError{Info: info, Err: errors.New(hint)}
+}
+
+// unknownID stands for the holder's lock ID when the server keeps it to itself:
+// OpenTofu retries only when there is an ID.
+const unknownID = "unknown"
+
+// holderInfo reads what another process has put on the lock, which may be
+// anything.
+func holderInfo(b []byte) *statemgr.LockInfo {
+	info := &statemgr.LockInfo{}
+	if len(b) > 64<<10 || json.Unmarshal(b, info) != nil {
+		info = &statemgr.LockInfo{}
+	}
+	for _, s := range []*string{&info.ID, &info.Operation, &info.Info, &info.Who, &info.Version, &info.Path} {
+		*s = printable(*s)
+	}
+	if info.ID == "" {
+		info.ID = unknownID
+	}
+	return info
+}
+
+// printable cuts what could take a terminal over, and what is too long.
+func printable(s string) string {
+	s = strings.Map(func(r rune) rune {
+		if !unicode.IsPrint(r) {
+			return -1
+		}
+		return r
+	}, s)
+	if len(s) > 512 {
+		s = s[:512] + "..."
+	}
+	return s
+}

@@ -1,0 +1,113 @@
+package engine
+
+import (
+	"fmt"
+	"os"
+	"strings"
+
+	"github.com/hashicorp/hcl/v2"
+	"github.com/opentofu/opentofu/internal/command/arguments"
+	"github.com/opentofu/opentofu/internal/command/views"
+	"github.com/opentofu/opentofu/internal/terminal"
+	"github.com/opentofu/opentofu/internal/tfdiags"
+)
+
+// term is where the engine prints. OpenTofu's views print results, progress
+// and warnings on one stream; here results go through a view on the standard
+// output, and everything else through another on the standard error.
+type term struct {
+	opts     Options
+	streams  *terminal.Streams
+	results  *views.View // in JSON everything
+	progress *views.View
+}
+
+func newTerm(opts Options) (*term, error) {
+	t := &term{opts: opts}
+	var err error
+	if t.streams, err = streams(opts, opts.Stdout); err != nil {
+		return nil, err
+	}
+	errStreams, err := streams(opts, opts.Stderr)
+	if err != nil {
+		return nil, err
+	}
+	t.results = newView(opts, t.streams)
+	t.progress = newView(opts, errStreams)
+	return t, nil
+}
+
+// streams are OpenTofu's for files of our own choice.
+func streams(opts Options, out *os.File) (*terminal.Streams, error) {
+	s, err := terminal.Init()
+	if err != nil {
+		return nil, fmt.Errorf("setting up the terminal: %w", err)
+	}
+	s.Stdin.File, s.Stdout.File, s.Stderr.File = opts.Stdin, out, opts.Stderr
+	return s, nil
+}
+
+func newView(opts Options, s *terminal.Streams) *views.View {
+	v := views.NewView(s).SetRunningInAutomation(os.Getenv("TF_IN_AUTOMATION") != "")
+	v.Configure(&arguments.View{
+		NoColor:             opts.NoColor || !s.Stdout.IsTerminal(),
+		CompactWarnings:     opts.CompactWarnings,
+		ConsolidateWarnings: true,
+		Concise:             true, // progress hooks are chosen in progressHooks
+	})
+	v.SetShowSensitive(opts.ShowSensitive)
+	return v
+}
+
+func (t *term) setSources(f func() map[string]*hcl.File) {
+	t.results.SetConfigSources(f)
+	t.progress.SetConfigSources(f)
+}
+
+// viewOptions chooses between the human and the JSON form of a view.
+func (t *term) viewOptions() arguments.ViewOptions {
+	o := arguments.ViewOptions{ViewType: arguments.ViewHuman, InputEnabled: t.opts.Input}
+	if t.opts.JSON {
+		o.ViewType = arguments.ViewJSON
+	}
+	return o
+}
+
+// ask prints a question, or a part of it, with colours in OpenTofu's notation.
+func (t *term) ask(s string) {
+	_, _ = fmt.Fprint(t.opts.Stderr, t.progress.Colorize().Color(s))
+}
+
+// diagnostics prints for humans. Verbs that have a JSON view of their own print
+// through that.
+func (t *term) diagnostics(diags tfdiags.Diagnostics) {
+	t.progress.Diagnostics(t.ours(diags))
+}
+
+// ours puts this program's commands into OpenTofu's hints.
+func (t *term) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
+	c := t.opts.Commands
+	r := strings.NewReplacer(
+		"tofu state push errored.tfstate", c.StatePush+" errored.tfstate",
+		`"tofu apply"`, `"`+c.Apply+`"`,
+		`please call the "force-unlock" command`, `please call "`+c.ForceUnlock+`"`,
+	)
+	out := make(tfdiags.Diagnostics, 0, len(diags))
+	for _, d := range diags {
+		desc := d.Description()
+		if detail := r.Replace(desc.Detail); detail != desc.Detail {
+			desc.Detail = detail
+			d = reworded{d, desc}
+		}
+		out = append(out, d)
+	}
+	return out
+}
+
+// reworded is a diagnostic with another text.
+type reworded struct {
+	tfdiags.Diagnostic
+	desc tfdiags.Description
+}
+
+func (r reworded) Description() tfdiags.Description { return r.desc }

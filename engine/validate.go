@@ -1,0 +1,43 @@
+package engine
+
+import (
+	"context"
+
+	"github.com/opentofu/opentofu/internal/command/format"
+	"github.com/opentofu/opentofu/internal/command/views"
+	"github.com/opentofu/opentofu/internal/tfdiags"
+	"github.com/opentofu/opentofu/internal/tofu"
+)
+
+// Validate checks the configuration, without state and without asking anything
+// of what the providers manage.
+func (e *Engine) Validate(ctx context.Context) error {
+	diags := e.validate(ctx)
+	view := views.NewValidate(e.term.viewOptions(), e.term.results)
+	switch {
+	case e.opts.JSON || len(diags) == 0:
+		if view.Results(diags) != 0 {
+			return ErrReported
+		}
+		return nil
+	case diags.HasErrors():
+		return e.fail(diags)
+	}
+	e.term.diagnostics(diags)
+	e.term.streams.Println(format.WordWrap(e.term.results.Colorize().Color(
+		"[green][bold]Success![reset] The configuration is valid, but there were some validation warnings as shown above."),
+		e.term.streams.Stdout.Columns()))
+	return nil
+}
+
+func (e *Engine) validate(ctx context.Context) tfdiags.Diagnostics {
+	cfg, diags := e.loadConfig(ctx)
+	if diags.HasErrors() {
+		return diags
+	}
+	core, more := tofu.NewContext(e.contextOpts())
+	if diags = diags.Append(more); more.HasErrors() {
+		return diags
+	}
+	return diags.Append(core.Validate(ctx, cfg))
+}
