@@ -1,10 +1,6 @@
 package k8s
 
-import (
-	"fmt"
-
-	"github.com/hashicorp/hcl/v2/hclwrite"
-)
+import "fmt"
 
 // GraphFile is the name of the one file of a graph. There is but one, so that
 // an export over an older one leaves nothing of a node that is gone.
@@ -43,50 +39,47 @@ func (g *Group) Graph(env Env) (map[string][]byte, error) {
 		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo, archive: archive}
 	}
 
-	file := hclwrite.NewEmptyFile()
-	body := file.Body()
-	comment(body, "Group "+g.Name+", target "+g.Target+". Written by yuba from the group file; do not edit.")
-	settings(body)
-	g.writeImages(body, targets)
-	g.writeNamespace(body, namespace)
+	var f file
+	f.comment("Group " + g.Name + ", target " + g.Target + ". Written by yuba from the group file; do not edit.")
+	writeSettings(&f)
+	g.writeImages(&f, targets)
+	g.writeNamespace(&f, namespace)
 	for _, t := range targets {
-		body.AppendNewline()
-		comment(body, "Node "+t.Name)
-		t.write(body)
+		f.comment("Node " + t.Name)
+		t.write(&f)
 	}
-	writeOutputs(body, namespace, targets)
-	return map[string][]byte{GraphFile: hclwrite.Format(file.Bytes())}, nil
+	writeOutputs(&f, namespace, targets)
+	return map[string][]byte{GraphFile: f.b.Bytes()}, nil
 }
 
 // Teardown returns the configuration for a destroy: settings and no objects.
 // OpenTofu destroys what the state holds, in the order that the state knows.
 // A destroy thus needs neither the images nor the RuntimeClass to be there.
 func Teardown() map[string][]byte {
-	file := hclwrite.NewEmptyFile()
-	settings(file.Body())
-	return map[string][]byte{GraphFile: hclwrite.Format(file.Bytes())}
+	var f file
+	writeSettings(&f)
+	return map[string][]byte{GraphFile: f.b.Bytes()}
 }
 
-// settings writes the providers and the backend. Providers have no version
+// writeSettings writes the providers and the backend. Providers have no version
 // constraint: yuba links exactly one, and a mirror that it lays out holds that
 // one. They and the backend are configured by the environment alone.
-func settings(body *hclwrite.Body) {
-	tf := block(body, "terraform", nil)
+func writeSettings(f *file) {
 	provider := func(source string) expr { return obj(attr{"source", str(source)}) }
-	block(tf, "required_providers", nil,
-		attr{"kubernetes", provider(sourceKubernetes)},
-		attr{"oci", provider(sourceOCI)},
-		attr{"random", provider(sourceRandom)},
-	)
-	tf.AppendNewline()
-	block(tf, "backend", []string{"http"})
+	f.add(block{kind: "terraform", blocks: []block{
+		{kind: "required_providers", attrs: []attr{
+			{"kubernetes", provider(sourceKubernetes)},
+			{"oci", provider(sourceOCI)},
+			{"random", provider(sourceRandom)},
+		}},
+		{kind: "backend", labels: []string{"http"}},
+	}})
 }
 
 // writeImages writes the push of all images, and what must be true before it.
-func (g *Group) writeImages(body *hclwrite.Body, targets []target) {
-	body.AppendNewline()
-	comment(body, "Read while planning: without the RuntimeClass there is no plan, and nothing is pushed.")
-	block(body, "data", []string{"kubernetes_runtime_class", "this"}, attr{"name", str(g.RuntimeClass)})
+func (g *Group) writeImages(f *file, targets []target) {
+	f.comment("Read while planning: without the RuntimeClass there is no plan, and nothing is pushed.")
+	f.block("data", []string{"kubernetes_runtime_class", "this"}, attr{"name", str(g.RuntimeClass)})
 
 	// Every other object is a block of its own. The images are one block with
 	// for_each, because everything in the cluster waits for all of them, and
@@ -102,14 +95,12 @@ func (g *Group) writeImages(body *hclwrite.Body, targets []target) {
 			attr{"tag", str(t.Tag)},
 		)}
 	}
-	body.AppendNewline()
-	block(body, "locals", nil,
-		attr{"images", call("tomap", obj(images...))},
+	f.block("locals", nil,
+		attr{"images", call{"tomap", obj(images...)}},
 		attr{"digests", raw("{ for name, image in oci_image.node : name => image.digest }")},
 	)
-	body.AppendNewline()
-	comment(body, "One block for all images: an object's state lists every resource that it waits for.")
-	block(body, "resource", []string{"oci_image", "node"},
+	f.comment("One block for all images: an object's state lists every resource that it waits for.")
+	f.block("resource", []string{"oci_image", "node"},
 		attr{"for_each", ref("local", "images")},
 		attr{"source", ref("each", "value", "source")},
 		attr{"repository", ref("each", "value", "repository")},
@@ -119,10 +110,9 @@ func (g *Group) writeImages(body *hclwrite.Body, targets []target) {
 
 // writeNamespace writes the namespace, before which all images are pushed, and
 // the policy, before which nothing runs in it.
-func (g *Group) writeNamespace(body *hclwrite.Body, namespace string) {
-	body.AppendNewline()
-	comment(body, "Nothing changes in the cluster before all images are pushed.")
-	block(body, "resource", []string{"kubernetes_object", "namespace"},
+func (g *Group) writeNamespace(f *file, namespace string) {
+	f.comment("Nothing changes in the cluster before all images are pushed.")
+	f.block("resource", []string{"kubernetes_object", "namespace"},
 		attr{"manifest", obj(
 			attr{"apiVersion", str("v1")},
 			attr{"kind", str("Namespace")},
@@ -133,9 +123,8 @@ func (g *Group) writeNamespace(body *hclwrite.Body, namespace string) {
 		)},
 		attr{"depends_on", list(ref("oci_image", "node"), ref("data", "kubernetes_runtime_class", "this"))},
 	)
-	body.AppendNewline()
-	comment(body, "The pods get connections from pods of this namespace only.")
-	block(body, "resource", []string{"kubernetes_object", "network_policy"},
+	f.comment("The pods get connections from pods of this namespace only.")
+	f.block("resource", []string{"kubernetes_object", "network_policy"},
 		attr{"manifest", obj(
 			attr{"apiVersion", str("networking.k8s.io/v1")},
 			attr{"kind", str("NetworkPolicy")},
@@ -157,20 +146,17 @@ func (g *Group) writeNamespace(body *hclwrite.Body, namespace string) {
 }
 
 // writeOutputs writes what a deploy publishes.
-func writeOutputs(body *hclwrite.Body, namespace string, targets []target) {
+func writeOutputs(f *file, namespace string, targets []target) {
 	names := make([]expr, len(targets))
 	images := make([]attr, len(targets))
 	for i, t := range targets {
 		names[i] = str(t.Name)
 		images[i] = attr{t.Name, t.image()}
 	}
-	body.AppendNewline()
-	block(body, "output", []string{"namespace"},
+	f.block("output", []string{"namespace"},
 		attr{"description", str("Namespace of the nodes")}, attr{"value", str(namespace)})
-	body.AppendNewline()
-	block(body, "output", []string{"nodes"},
+	f.block("output", []string{"nodes"},
 		attr{"description", str("Names of the nodes")}, attr{"value", list(names...)})
-	body.AppendNewline()
-	block(body, "output", []string{"images"},
+	f.block("output", []string{"images"},
 		attr{"description", str("Image of each node, by digest")}, attr{"value", obj(images...)})
 }

@@ -128,17 +128,17 @@ func position(data []byte, offset int64) (line, column int) {
 	return bytes.Count(before, []byte{'\n'}) + 1, utf8.RuneCount(before[start:]) + 1
 }
 
-// object is a JSON object whose keys are read one by one. Problems go to the
+// fields are a JSON object whose keys are read one by one. Problems go to the
 // report; what a method returns for a bad or missing value is its zero value.
-type object struct {
+type fields struct {
 	r  *report
 	at path
 	m  map[string]value
 }
 
 // object reads v as an object that has no keys but known ones.
-func (r *report) object(at path, v value, known ...string) object {
-	o := object{r: r, at: at, m: map[string]value{}}
+func (r *report) object(at path, v value, known ...string) fields {
+	o := fields{r: r, at: at, m: map[string]value{}}
 	if v.kind != kindObject {
 		r.add(at, "is %s, must be an object", v.kind)
 		return o
@@ -157,7 +157,7 @@ func (r *report) object(at path, v value, known ...string) object {
 }
 
 // has tells whether key is there and adds a problem if it is not but required.
-func (o object) has(key string, required bool) bool {
+func (o fields) has(key string, required bool) bool {
 	_, ok := o.m[key]
 	if !ok && required {
 		o.r.add(o.at, "%s is missing", key)
@@ -166,7 +166,7 @@ func (o object) has(key string, required bool) bool {
 }
 
 // typed returns the value of key if it is there and of kind want.
-func (o object) typed(key string, want kind, required bool) (value, bool) {
+func (o fields) typed(key string, want kind, required bool) (value, bool) {
 	if !o.has(key, required) {
 		return value{}, false
 	}
@@ -183,7 +183,7 @@ func (o object) typed(key string, want kind, required bool) (value, bool) {
 }
 
 // string returns the string of key when it is there and obeys rule.
-func (o object) string(key string, required bool, rule func(string) error) string {
+func (o fields) string(key string, required bool, rule func(string) error) string {
 	v, ok := o.typed(key, kindString, required)
 	if !ok {
 		return ""
@@ -196,10 +196,10 @@ func (o object) string(key string, required bool, rule func(string) error) strin
 }
 
 // child returns the object of key, and false when there is none to look at.
-func (o object) child(key string, required bool, known ...string) (object, bool) {
+func (o fields) child(key string, required bool, known ...string) (fields, bool) {
 	v, ok := o.typed(key, kindObject, required)
 	if !ok {
-		return object{}, false
+		return fields{}, false
 	}
 	return o.r.object(o.at.child(key), v, known...), true
 }

@@ -1,7 +1,5 @@
 package k8s
 
-import "github.com/hashicorp/hcl/v2/hclwrite"
-
 // target is a node with all that its objects are made from.
 type target struct {
 	Node
@@ -54,21 +52,18 @@ func (t target) image() expr {
 }
 
 // write writes the node's resources.
-func (t target) write(body *hclwrite.Body) {
-	block(body, "resource", t.uuidAddr())
-	body.AppendNewline()
-	block(body, "resource", t.claimAddr(),
+func (t target) write(f *file) {
+	f.block("resource", t.uuidAddr())
+	f.block("resource", t.claimAddr(),
 		attr{"manifest", t.claimManifest()},
 		attr{"depends_on", list(ref("kubernetes_object", "namespace"))},
 	)
-	body.AppendNewline()
-	block(body, "resource", t.deploymentAddr(),
+	f.block("resource", t.deploymentAddr(),
 		attr{"manifest", t.deploymentManifest()},
-		attr{"depends_on", list(ref("kubernetes_object", "network_policy"), ref(t.claimAddr()[0], t.claimAddr()[1]))},
+		attr{"depends_on", list(ref("kubernetes_object", "network_policy"), ref(t.claimAddr()...))},
 	)
-	body.AppendNewline()
 	deployment := t.deploymentAddr()
-	block(body, "resource", t.rolloutAddr(),
+	f.block("resource", t.rolloutAddr(),
 		attr{"namespace", str(t.namespace)},
 		attr{"name", str(t.Name)},
 		attr{"uid", ref(deployment[0], deployment[1], "uid")},

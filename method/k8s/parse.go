@@ -47,7 +47,7 @@ func Parse(name string, data []byte) (*Group, error) {
 }
 
 // read fills g from the object of the whole file.
-func (g *Group) read(o object) {
+func (g *Group) read(o fields) {
 	if v, ok := o.typed("version", kindNumber, true); ok {
 		if n, err := strconv.ParseFloat(v.text, 64); err != nil || n != 1 {
 			o.r.add(o.at.child("version"), "is %s, but this yuba reads version 1 only", quote(v.text))
@@ -98,7 +98,7 @@ func (g *Group) read(o object) {
 }
 
 // read fills n from the object of the node. n holds the defaults.
-func (n *Node) read(o object) {
+func (n *Node) read(o fields) {
 	n.Name = o.string("name", true, isLabel)
 	if v, ok := o.typed("enabled", kindBool, false); ok {
 		n.Enabled = v.yes
@@ -123,7 +123,7 @@ func (n *Node) read(o object) {
 }
 
 // quantities reads the object of key, which maps resource names to quantities.
-func (o object) quantities(key string) map[string]string {
+func (o fields) quantities(key string) map[string]string {
 	child, ok := o.child(key, false, resourceNames...)
 	if !ok {
 		return nil
@@ -138,7 +138,7 @@ func (o object) quantities(key string) map[string]string {
 }
 
 // check reports requests that contradict the limits.
-func (res Resources) check(o object) {
+func (res Resources) check(o fields) {
 	for _, name := range resourceNames {
 		request, limit := res.Requests[name], res.Limits[name]
 		if request == "" || limit == "" {

@@ -55,7 +55,7 @@ func (t target) podSpec() expr {
 		// container tells it that it runs in one.
 		{"env", list(
 			env("container", str("oci")),
-			env("container_uuid", ref(t.uuidAddr()[0], t.uuidAddr()[1], "result")),
+			env("container_uuid", ref(append(t.uuidAddr(), "result")...)),
 			env("PATH", str(searchPath)),
 		)},
 		// The console of systemd is the log of the container.

@@ -1,0 +1,456 @@
+# Group example, target all. Written by yuba from the group file; do not edit.
+terraform {
+  required_providers {
+    kubernetes = {
+      source = "fediversity/kubernetes"
+    }
+    oci = {
+      source = "fediversity/oci"
+    }
+    random = {
+      source = "hashicorp/random"
+    }
+  }
+
+  backend "http" {}
+}
+
+# Read while planning: without the RuntimeClass there is no plan, and nothing is pushed.
+data "kubernetes_runtime_class" "this" {
+  name = "systemd"
+}
+
+locals {
+  images = tomap({
+    "0-db" = {
+      source     = "/images/db.tar"
+      repository = "registry.example:5000/yuba/fediversity/0-db"
+      tag        = "hm1v6r2p"
+    }
+    web = {
+      source     = "/srv/images/web.tar"
+      repository = "registry.example:5000/yuba/fediversity/web"
+      tag        = "5kz0fnr8"
+    }
+  })
+  digests = { for name, image in oci_image.node : name => image.digest }
+}
+
+# One block for all images: an object's state lists every resource that it waits for.
+resource "oci_image" "node" {
+  for_each   = local.images
+  source     = each.value.source
+  repository = each.value.repository
+  tag        = each.value.tag
+}
+
+# Nothing changes in the cluster before all images are pushed.
+resource "kubernetes_object" "namespace" {
+  manifest = {
+    apiVersion = "v1"
+    kind       = "Namespace"
+    metadata = {
+      name = "fediversity"
+      labels = {
+        "app.kubernetes.io/instance"   = "fediversity"
+        "app.kubernetes.io/managed-by" = "yuba"
+        "app.kubernetes.io/part-of"    = "example"
+      }
+    }
+  }
+  depends_on = [oci_image.node, data.kubernetes_runtime_class.this]
+}
+
+# The pods get connections from pods of this namespace only.
+resource "kubernetes_object" "network_policy" {
+  manifest = {
+    apiVersion = "networking.k8s.io/v1"
+    kind       = "NetworkPolicy"
+    metadata = {
+      name      = "same-namespace"
+      namespace = "fediversity"
+      labels = {
+        "app.kubernetes.io/instance"   = "fediversity"
+        "app.kubernetes.io/managed-by" = "yuba"
+        "app.kubernetes.io/part-of"    = "example"
+      }
+    }
+    spec = {
+      podSelector = {}
+      policyTypes = ["Ingress"]
+      ingress = [
+        {
+          from = [
+            {
+              podSelector = {}
+            },
+          ]
+        },
+      ]
+    }
+  }
+  depends_on = [kubernetes_object.namespace]
+}
+
+# Node 0-db
+resource "random_uuid" "node_0-db" {}
+
+resource "kubernetes_object" "claim_0-db" {
+  manifest = {
+    apiVersion = "v1"
+    kind       = "PersistentVolumeClaim"
+    metadata = {
+      name      = "0-db-state"
+      namespace = "fediversity"
+      labels = {
+        "app.kubernetes.io/instance"   = "fediversity"
+        "app.kubernetes.io/managed-by" = "yuba"
+        "app.kubernetes.io/name"       = "0-db"
+        "app.kubernetes.io/part-of"    = "example"
+      }
+    }
+    spec = {
+      accessModes      = ["ReadWriteOnce"]
+      storageClassName = "fast"
+      resources = {
+        requests = {
+          storage = "2Ti"
+        }
+      }
+    }
+  }
+  depends_on = [kubernetes_object.namespace]
+}
+
+resource "kubernetes_object" "deployment_0-db" {
+  manifest = {
+    apiVersion = "apps/v1"
+    kind       = "Deployment"
+    metadata = {
+      name      = "0-db"
+      namespace = "fediversity"
+      labels = {
+        "app.kubernetes.io/instance"   = "fediversity"
+        "app.kubernetes.io/managed-by" = "yuba"
+        "app.kubernetes.io/name"       = "0-db"
+        "app.kubernetes.io/part-of"    = "example"
+      }
+    }
+    spec = {
+      replicas = 1
+      strategy = {
+        type = "Recreate"
+      }
+      selector = {
+        matchLabels = {
+          "app.kubernetes.io/name" = "0-db"
+        }
+      }
+      template = {
+        metadata = {
+          labels = {
+            "app.kubernetes.io/instance"   = "fediversity"
+            "app.kubernetes.io/managed-by" = "yuba"
+            "app.kubernetes.io/name"       = "0-db"
+            "app.kubernetes.io/part-of"    = "example"
+          }
+        }
+        spec = {
+          runtimeClassName              = "systemd"
+          hostUsers                     = false
+          hostname                      = "0-db"
+          automountServiceAccountToken  = false
+          enableServiceLinks            = false
+          terminationGracePeriodSeconds = 120
+          containers = [
+            {
+              name    = "node"
+              image   = "registry.example:5000/yuba/fediversity/0-db@${local.digests["0-db"]}"
+              command = ["/sbin/init"]
+              env = [
+                {
+                  name  = "container"
+                  value = "oci"
+                },
+                {
+                  name  = "container_uuid"
+                  value = random_uuid.node_0-db.result
+                },
+                {
+                  name  = "PATH"
+                  value = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+                },
+              ]
+              tty = true
+              readinessProbe = {
+                exec = {
+                  command = ["systemctl", "is-system-running"]
+                }
+                periodSeconds  = 5
+                timeoutSeconds = 5
+              }
+              lifecycle = {
+                preStop = {
+                  exec = {
+                    command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
+                  }
+                }
+              }
+              volumeMounts = [
+                {
+                  name      = "state"
+                  mountPath = "/var/lib"
+                },
+                {
+                  name      = "run"
+                  mountPath = "/run"
+                },
+                {
+                  name      = "run-lock"
+                  mountPath = "/run/lock"
+                },
+                {
+                  name      = "tmp"
+                  mountPath = "/tmp"
+                },
+              ]
+            },
+          ]
+          volumes = [
+            {
+              name = "state"
+              persistentVolumeClaim = {
+                claimName = "0-db-state"
+              }
+            },
+            {
+              name = "run"
+              emptyDir = {
+                medium    = "Memory"
+                sizeLimit = "256Mi"
+              }
+            },
+            {
+              name = "run-lock"
+              emptyDir = {
+                medium    = "Memory"
+                sizeLimit = "8Mi"
+              }
+            },
+            {
+              name = "tmp"
+              emptyDir = {
+                medium    = "Memory"
+                sizeLimit = "1Gi"
+              }
+            },
+          ]
+        }
+      }
+    }
+  }
+  depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_0-db]
+}
+
+resource "kubernetes_rollout" "node_0-db" {
+  namespace  = "fediversity"
+  name       = "0-db"
+  uid        = kubernetes_object.deployment_0-db.uid
+  generation = kubernetes_object.deployment_0-db.generation
+  timeout    = "10m0s"
+}
+
+# Node web
+resource "random_uuid" "node_web" {}
+
+resource "kubernetes_object" "claim_web" {
+  manifest = {
+    apiVersion = "v1"
+    kind       = "PersistentVolumeClaim"
+    metadata = {
+      name      = "web-state"
+      namespace = "fediversity"
+      labels = {
+        "app.kubernetes.io/instance"   = "fediversity"
+        "app.kubernetes.io/managed-by" = "yuba"
+        "app.kubernetes.io/name"       = "web"
+        "app.kubernetes.io/part-of"    = "example"
+      }
+    }
+    spec = {
+      accessModes      = ["ReadWriteOnce"]
+      storageClassName = "fast"
+      resources = {
+        requests = {
+          storage = "10Gi"
+        }
+      }
+    }
+  }
+  depends_on = [kubernetes_object.namespace]
+}
+
+resource "kubernetes_object" "deployment_web" {
+  manifest = {
+    apiVersion = "apps/v1"
+    kind       = "Deployment"
+    metadata = {
+      name      = "web"
+      namespace = "fediversity"
+      labels = {
+        "app.kubernetes.io/instance"   = "fediversity"
+        "app.kubernetes.io/managed-by" = "yuba"
+        "app.kubernetes.io/name"       = "web"
+        "app.kubernetes.io/part-of"    = "example"
+      }
+    }
+    spec = {
+      replicas = 1
+      strategy = {
+        type = "Recreate"
+      }
+      selector = {
+        matchLabels = {
+          "app.kubernetes.io/name" = "web"
+        }
+      }
+      template = {
+        metadata = {
+          labels = {
+            "app.kubernetes.io/instance"   = "fediversity"
+            "app.kubernetes.io/managed-by" = "yuba"
+            "app.kubernetes.io/name"       = "web"
+            "app.kubernetes.io/part-of"    = "example"
+          }
+        }
+        spec = {
+          runtimeClassName              = "systemd"
+          hostUsers                     = false
+          hostname                      = "web"
+          automountServiceAccountToken  = false
+          enableServiceLinks            = false
+          terminationGracePeriodSeconds = 120
+          containers = [
+            {
+              name    = "node"
+              image   = "registry.example:5000/yuba/fediversity/web@${local.digests["web"]}"
+              command = ["/sbin/init"]
+              env = [
+                {
+                  name  = "container"
+                  value = "oci"
+                },
+                {
+                  name  = "container_uuid"
+                  value = random_uuid.node_web.result
+                },
+                {
+                  name  = "PATH"
+                  value = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+                },
+              ]
+              tty = true
+              readinessProbe = {
+                exec = {
+                  command = ["systemctl", "is-system-running"]
+                }
+                periodSeconds  = 5
+                timeoutSeconds = 5
+              }
+              lifecycle = {
+                preStop = {
+                  exec = {
+                    command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
+                  }
+                }
+              }
+              volumeMounts = [
+                {
+                  name      = "state"
+                  mountPath = "/var/lib"
+                },
+                {
+                  name      = "run"
+                  mountPath = "/run"
+                },
+                {
+                  name      = "run-lock"
+                  mountPath = "/run/lock"
+                },
+                {
+                  name      = "tmp"
+                  mountPath = "/tmp"
+                },
+              ]
+              resources = {
+                requests = {
+                  cpu    = "100m"
+                  memory = "256Mi"
+                }
+                limits = {
+                  memory = "1Gi"
+                }
+              }
+            },
+          ]
+          volumes = [
+            {
+              name = "state"
+              persistentVolumeClaim = {
+                claimName = "web-state"
+              }
+            },
+            {
+              name = "run"
+              emptyDir = {
+                medium    = "Memory"
+                sizeLimit = "256Mi"
+              }
+            },
+            {
+              name = "run-lock"
+              emptyDir = {
+                medium    = "Memory"
+                sizeLimit = "8Mi"
+              }
+            },
+            {
+              name = "tmp"
+              emptyDir = {
+                medium    = "Memory"
+                sizeLimit = "1Gi"
+              }
+            },
+          ]
+        }
+      }
+    }
+  }
+  depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_web]
+}
+
+resource "kubernetes_rollout" "node_web" {
+  namespace  = "fediversity"
+  name       = "web"
+  uid        = kubernetes_object.deployment_web.uid
+  generation = kubernetes_object.deployment_web.generation
+  timeout    = "10m0s"
+}
+
+output "namespace" {
+  description = "Namespace of the nodes"
+  value       = "fediversity"
+}
+
+output "nodes" {
+  description = "Names of the nodes"
+  value       = ["0-db", "web"]
+}
+
+output "images" {
+  description = "Image of each node, by digest"
+  value = {
+    "0-db" = "registry.example:5000/yuba/fediversity/0-db@${local.digests["0-db"]}"
+    web    = "registry.example:5000/yuba/fediversity/web@${local.digests["web"]}"
+  }
+}
