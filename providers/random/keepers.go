@@ -18,8 +18,8 @@ func keepers() schema.MapAttribute {
 	}
 }
 
-// keepersChanged ignores keys whose value is null: states that older releases of hashicorp/random wrote don't have
-// them, and a resource must not be replaced because of who wrote its state.
+// keepersChanged decides as hashicorp/random does. It ignores keys whose value is null: states that older releases wrote
+// don't have them, and a resource must not be replaced because of who wrote its state.
 func keepersChanged(_ context.Context, req planmodifier.MapRequest, resp *mapplanmodifier.RequiresReplaceIfFuncResponse) {
 	config, state := req.ConfigValue.Elements(), req.StateValue.Elements()
 	for key, value := range config {
@@ -32,9 +32,5 @@ func keepersChanged(_ context.Context, req planmodifier.MapRequest, resp *mappla
 		if _, ok := config[key]; !ok {
 			resp.RequiresReplace = true
 		}
-	}
-	// As a whole not known yet: the elements can't tell.
-	if req.ConfigValue.IsUnknown() {
-		resp.RequiresReplace = true
 	}
 }

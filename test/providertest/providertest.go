@@ -1,0 +1,398 @@
+// Package providertest drives one resource of a provider through plan, apply, refresh, import and destroy, in the
+// order and with the values that OpenTofu's core gives, each walk on a server of its own. It's for the tests of
+// providers, which must not need an engine.
+package providertest
+
+import (
+	"context"
+	"fmt"
+	"math/big"
+	"strings"
+	"testing"
+
+	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
+)
+
+// Unknown is a value that is known after apply.
+const Unknown = unknown("(known after apply)")
+
+type unknown string
+
+// Values are attributes by name: string, bool, int64, []string, map[string]string, nil or Unknown.
+type Values map[string]any
+
+// Core stands in for OpenTofu's core.
+type Core struct {
+	t      testing.TB
+	server func() tfprotov6.ProviderServer
+	config Values
+	schema *tfprotov6.GetProviderSchemaResponse
+}
+
+// New makes a Core for the provider, configured with config in each walk.
+func New(t testing.TB, server func() tfprotov6.ProviderServer, config Values) *Core {
+	t.Helper()
+	s, err := server().GetProviderSchema(t.Context(), &tfprotov6.GetProviderSchemaRequest{})
+	if err != nil || len(s.Diagnostics) > 0 {
+		t.Fatalf("schema: %v %s", err, Text(s.Diagnostics))
+	}
+	return &Core{t: t, server: server, config: config, schema: s}
+}
+
+// Schema is what the provider says of itself.
+func (c *Core) Schema() *tfprotov6.GetProviderSchemaResponse { return c.schema }
+
+// Resource is one resource instance and its state.
+type Resource struct {
+	core   *Core
+	name   string
+	schema *tfprotov6.Schema
+	typ    tftypes.Object
+	// State is nil while there is none.
+	State   Values
+	private []byte
+}
+
+// Resource makes an instance without a state.
+func (c *Core) Resource(name string) *Resource {
+	c.t.Helper()
+	s := c.schema.ResourceSchemas[name]
+	if s == nil {
+		c.t.Fatalf("the provider has no %s", name)
+	}
+	return &Resource{core: c, name: name, schema: s, typ: s.ValueType().(tftypes.Object)}
+}
+
+// Plan is a planned change.
+type Plan struct {
+	// Action is create, update, replace, delete or no-op.
+	Action string
+	// After are the planned values.
+	After Values
+	// Diagnostics of severity error make Err.
+	Diagnostics []*tfprotov6.Diagnostic
+
+	resource *Resource
+	config   Values
+	private  []byte
+}
+
+// Err is what the errors say, "" if there are none.
+func (p *Plan) Err() string { return Errors(p.Diagnostics) }
+
+// Plan validates and plans. A nil config plans a destroy.
+func (r *Resource) Plan(ctx context.Context, config Values) *Plan {
+	r.core.t.Helper()
+	p := &Plan{resource: r, config: config}
+	s := r.core.walk(ctx, &p.Diagnostics)
+	if p.Err() != "" {
+		return p
+	}
+	if config != nil {
+		v, err := s.ValidateResourceConfig(ctx, &tfprotov6.ValidateResourceConfigRequest{TypeName: r.name, Config: r.encode(config),
+			ClientCapabilities: &tfprotov6.ValidateResourceConfigClientCapabilities{WriteOnlyAttributesAllowed: true}})
+		r.core.must(err)
+		p.Diagnostics = append(p.Diagnostics, v.Diagnostics...)
+		if p.Err() != "" {
+			return p
+		}
+	}
+	prior, private := r.State, r.private
+	resp := r.plan(ctx, s, prior, config, private)
+	switch {
+	case config == nil:
+		p.Action = "delete"
+	case prior == nil:
+		p.Action = "create"
+	case len(resp.RequiresReplace) > 0:
+		p.Action = "replace"
+		if Errors(resp.Diagnostics) == "" {
+			resp = r.plan(ctx, s, nil, config, nil)
+		}
+	}
+	p.Diagnostics = append(p.Diagnostics, resp.Diagnostics...)
+	if p.Err() != "" {
+		return p
+	}
+	p.After, p.private = r.decode(resp.PlannedState), resp.PlannedPrivate
+	for name, value := range p.After {
+		if r.attribute(name).WriteOnly && value != nil {
+			r.core.t.Fatalf("write-only %s is in the plan", name)
+		}
+	}
+	if p.Action == "" {
+		p.Action = "update"
+		if fmt.Sprint(p.After) == fmt.Sprint(prior) {
+			p.Action = "no-op"
+		}
+	}
+	return p
+}
+
+func (r *Resource) plan(ctx context.Context, s tfprotov6.ProviderServer, prior, config Values, private []byte) *tfprotov6.PlanResourceChangeResponse {
+	var proposed Values
+	if config != nil {
+		proposed = Values{}
+		for _, a := range r.schema.Block.Attributes {
+			switch {
+			case a.WriteOnly:
+			case a.Computed && config[a.Name] == nil:
+				proposed[a.Name] = prior[a.Name]
+			default:
+				proposed[a.Name] = config[a.Name]
+			}
+		}
+	}
+	resp, err := s.PlanResourceChange(ctx, &tfprotov6.PlanResourceChangeRequest{TypeName: r.name, PriorState: r.encode(prior),
+		ProposedNewState: r.encode(proposed), Config: r.encode(config), PriorPrivate: private})
+	r.core.must(err)
+	return resp
+}
+
+// Apply applies the plan, with config in place of the planned one where a per-run value differs (nil: the same).
+// It returns the diagnostics, and checks what core checks: that what was planned as known came out so.
+func (p *Plan) Apply(ctx context.Context, config Values) []*tfprotov6.Diagnostic {
+	r := p.resource
+	r.core.t.Helper()
+	if p.Err() != "" {
+		r.core.t.Fatalf("apply of a failed plan: %s", p.Err())
+	}
+	if config == nil {
+		config = p.config
+	}
+	var diags []*tfprotov6.Diagnostic
+	s := r.core.walk(ctx, &diags)
+	if Errors(diags) != "" {
+		return diags
+	}
+	apply := func(prior, planned, config Values, private []byte) bool {
+		resp, err := s.ApplyResourceChange(ctx, &tfprotov6.ApplyResourceChangeRequest{TypeName: r.name, PriorState: r.encode(prior),
+			PlannedState: r.encode(planned), Config: r.encode(config), PlannedPrivate: private})
+		r.core.must(err)
+		diags = append(diags, resp.Diagnostics...)
+		r.State, r.private = r.decode(resp.NewState), resp.Private
+		if Errors(resp.Diagnostics) != "" {
+			return false
+		}
+		for name, want := range planned {
+			got := r.State[name]
+			if got == Unknown || want != Unknown && fmt.Sprint(got) != fmt.Sprint(want) {
+				r.core.t.Fatalf("%s: planned %v, got %v", name, want, got)
+			}
+			if r.attribute(name).WriteOnly && got != nil {
+				r.core.t.Fatalf("write-only %s is in the state", name)
+			}
+		}
+		return true
+	}
+	switch p.Action {
+	case "no-op":
+	case "replace":
+		if apply(r.State, nil, nil, r.private) {
+			apply(nil, p.After, config, p.private)
+		}
+	case "create":
+		apply(nil, p.After, config, p.private)
+	default:
+		apply(r.State, p.After, config, p.private)
+	}
+	return diags
+}
+
+// Refresh reads the state again.
+func (r *Resource) Refresh(ctx context.Context) []*tfprotov6.Diagnostic {
+	r.core.t.Helper()
+	var diags []*tfprotov6.Diagnostic
+	s := r.core.walk(ctx, &diags)
+	if Errors(diags) != "" {
+		return diags
+	}
+	resp, err := s.ReadResource(ctx, &tfprotov6.ReadResourceRequest{TypeName: r.name, CurrentState: r.encode(r.State), Private: r.private})
+	r.core.must(err)
+	if Errors(resp.Diagnostics) == "" {
+		r.State, r.private = r.decode(resp.NewState), resp.Private
+	}
+	return append(diags, resp.Diagnostics...)
+}
+
+// Import makes the state from an id.
+func (r *Resource) Import(ctx context.Context, id string) []*tfprotov6.Diagnostic {
+	r.core.t.Helper()
+	var diags []*tfprotov6.Diagnostic
+	s := r.core.walk(ctx, &diags)
+	resp, err := s.ImportResourceState(ctx, &tfprotov6.ImportResourceStateRequest{TypeName: r.name, ID: id})
+	r.core.must(err)
+	if Errors(resp.Diagnostics) == "" && len(resp.ImportedResources) == 1 {
+		r.State, r.private = r.decode(resp.ImportedResources[0].State), resp.ImportedResources[0].Private
+	}
+	return append(diags, resp.Diagnostics...)
+}
+
+// walk makes a configured server.
+func (c *Core) walk(ctx context.Context, diags *[]*tfprotov6.Diagnostic) tfprotov6.ProviderServer {
+	c.t.Helper()
+	s := c.server()
+	typ := c.schema.Provider.ValueType().(tftypes.Object)
+	v, err := tfprotov6.NewDynamicValue(typ, object(c.t, typ, c.config, true))
+	c.must(err)
+	resp, err := s.ConfigureProvider(ctx, &tfprotov6.ConfigureProviderRequest{Config: &v})
+	c.must(err)
+	*diags = append(*diags, resp.Diagnostics...)
+	return s
+}
+
+func (c *Core) must(err error) {
+	c.t.Helper()
+	if err != nil {
+		c.t.Fatal(err)
+	}
+}
+
+func (r *Resource) attribute(name string) *tfprotov6.SchemaAttribute {
+	for _, a := range r.schema.Block.Attributes {
+		if a.Name == name {
+			return a
+		}
+	}
+	r.core.t.Fatalf("%s has no %s", r.name, name)
+	return nil
+}
+
+func (r *Resource) encode(v Values) *tfprotov6.DynamicValue {
+	r.core.t.Helper()
+	d, err := tfprotov6.NewDynamicValue(r.typ, object(r.core.t, r.typ, v, v != nil))
+	r.core.must(err)
+	return &d
+}
+
+func (r *Resource) decode(d *tfprotov6.DynamicValue) Values {
+	r.core.t.Helper()
+	if d == nil {
+		return nil
+	}
+	v, err := d.Unmarshal(r.typ)
+	r.core.must(err)
+	if v.IsNull() {
+		return nil
+	}
+	var attrs map[string]tftypes.Value
+	r.core.must(v.As(&attrs))
+	out := Values{}
+	for name, a := range attrs {
+		out[name] = fromValue(r.core.t, a)
+	}
+	return out
+}
+
+func object(t testing.TB, typ tftypes.Object, v Values, present bool) tftypes.Value {
+	t.Helper()
+	if !present {
+		return tftypes.NewValue(typ, nil)
+	}
+	attrs := map[string]tftypes.Value{}
+	for name, at := range typ.AttributeTypes {
+		attrs[name] = toValue(at, v[name])
+	}
+	for name := range v {
+		if _, ok := typ.AttributeTypes[name]; !ok {
+			t.Fatalf("there is no attribute %s", name)
+		}
+	}
+	return tftypes.NewValue(typ, attrs)
+}
+
+func toValue(typ tftypes.Type, v any) tftypes.Value {
+	switch v := v.(type) {
+	case unknown:
+		return tftypes.NewValue(typ, tftypes.UnknownValue)
+	case []string:
+		var elems []tftypes.Value
+		for _, e := range v {
+			elems = append(elems, tftypes.NewValue(tftypes.String, e))
+		}
+		return tftypes.NewValue(typ, elems)
+	case map[string]string:
+		elems := map[string]tftypes.Value{}
+		for k, e := range v {
+			elems[k] = tftypes.NewValue(tftypes.String, e)
+		}
+		return tftypes.NewValue(typ, elems)
+	case map[string]any:
+		elems := map[string]tftypes.Value{}
+		for k, e := range v {
+			elems[k] = toValue(tftypes.String, e)
+		}
+		return tftypes.NewValue(typ, elems)
+	}
+	return tftypes.NewValue(typ, v)
+}
+
+func fromValue(t testing.TB, v tftypes.Value) any {
+	t.Helper()
+	if v.IsNull() {
+		return nil
+	}
+	if !v.IsKnown() {
+		return Unknown
+	}
+	var err error
+	var out any
+	switch typ := v.Type(); {
+	case typ.Is(tftypes.String):
+		var s string
+		err = v.As(&s)
+		out = s
+	case typ.Is(tftypes.Bool):
+		var b bool
+		err = v.As(&b)
+		out = b
+	case typ.Is(tftypes.Number):
+		n := new(big.Float)
+		err = v.As(&n)
+		i, _ := n.Int64()
+		out = i
+	case typ.Is(tftypes.Map{}):
+		var m map[string]tftypes.Value
+		err = v.As(&m)
+		values := map[string]any{}
+		for k, e := range m {
+			values[k] = fromValue(t, e)
+		}
+		out = values
+	case typ.Is(tftypes.List{}):
+		var l []tftypes.Value
+		err = v.As(&l)
+		var values []any
+		for _, e := range l {
+			values = append(values, fromValue(t, e))
+		}
+		out = values
+	default:
+		t.Fatalf("no Go value for %s", typ)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return out
+}
+
+// Errors joins the errors among the diagnostics.
+func Errors(diags []*tfprotov6.Diagnostic) string {
+	var errs []*tfprotov6.Diagnostic
+	for _, d := range diags {
+		if d.Severity == tfprotov6.DiagnosticSeverityError {
+			errs = append(errs, d)
+		}
+	}
+	return Text(errs)
+}
+
+// Text is all that the diagnostics say.
+func Text(diags []*tfprotov6.Diagnostic) string {
+	var lines []string
+	for _, d := range diags {
+		lines = append(lines, d.Summary+": "+d.Detail)
+	}
+	return strings.Join(lines, "\n")
+}
