@@ -488,8 +488,8 @@ func (c *Client) Unlock(ctx context.Context, id string) error {
 			return true, pause, withOutcome(err, still)
 		}
 		holder, named := ParseLockInfo(a.body)
-		refusal := a.locked() || a.status == http.StatusBadRequest || a.status == http.StatusNotFound ||
-			a.status == http.StatusGone || a.status == http.StatusPreconditionFailed
+		// Servers differ in how they say "that lock is not held".
+		refusal := a.status >= 400 && a.status < 500 && a.status != http.StatusUnauthorized && a.status != http.StatusForbidden
 		switch {
 		case refusal && named && holder.ID != id && lost:
 			return false, 0, nil // released, and taken again by someone else
@@ -503,7 +503,7 @@ func (c *Client) Unlock(ctx context.Context, id string) error {
 			return again, 0, err
 		case refusal && lost:
 			return false, 0, withOutcome(err, unsure)
-		case a.status == http.StatusNotFound || a.status == http.StatusGone || a.status == http.StatusPreconditionFailed:
+		case a.status == http.StatusNotFound || a.status == http.StatusGone || a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired:
 			return false, 0, withOutcome(err, "the server knows no lock "+cleanText(id, 128))
 		}
 		return false, 0, withOutcome(err, still)

@@ -11,8 +11,9 @@
 //   - While no lock is held, a write without an ID is accepted (that is
 //     -lock=false), and one with an ID gets 412: its lock was broken.
 //   - A state of a lower serial than the current one's, or of another lineage,
-//     gets 412; so does another state of the same serial. After a DELETE any
-//     state is accepted. 412 and not 409, because clients take 409 for a lock.
+//     gets 412; so does another state of the same serial, but from the lock's
+//     holder. After a DELETE any state is accepted. 412 and not 409, because
+//     clients take 409 for a lock.
 //
 // LOCK and UNLOCK may be repeated by whoever did them: a lost answer costs
 // nothing. GET with ?versions lists the kept versions, with ?version=N gives
@@ -454,7 +455,7 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, name, id string) r
 				out.attrs = append(out.attrs, slog.Uint64("version", e.version), slog.Bool("repeated", true))
 				return nil
 			}
-			if why := older(e.ident, ident); why != "" {
+			if why := older(e.ident, ident, e.lock != nil); why != "" {
 				out = says(http.StatusPreconditionFailed, "%s; nothing was changed (to go back to an older state, DELETE this one first)", why)
 				return nil
 			}
@@ -474,8 +475,9 @@ func (s *Server) post(w http.ResponseWriter, r *http.Request, name, id string) r
 	return out
 }
 
-// older says why next must not replace current.
-func older(current, next ident) string {
+// older says why next must not replace current. The holder of the lock may write
+// a serial again: nobody else has used it, and encryption changes the bytes.
+func older(current, next ident, holder bool) string {
 	switch {
 	case current.Lineage != "" && next.Lineage != "" && current.Lineage != next.Lineage:
 		return "the state has another lineage than the current one"
@@ -483,7 +485,7 @@ func older(current, next ident) string {
 		return ""
 	case *next.Serial < *current.Serial:
 		return fmt.Sprintf("serial %d is lower than the current %d", *next.Serial, *current.Serial)
-	case *next.Serial == *current.Serial:
+	case *next.Serial == *current.Serial && !holder:
 		return fmt.Sprintf("the current state is another one of the same serial %d", *current.Serial)
 	}
 	return ""

@@ -1,0 +1,929 @@
+package state
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"fediversity.eu/yuba/state/server"
+)
+
+const lineage = "3f1c2c5e-0000-4000-8000-000000000001"
+
+func stateOf(serial int, note string) []byte {
+	return []byte(fmt.Sprintf(`{"version":4,"serial":%d,"lineage":%q,"outputs":{},"resources":[],"note":%q}`, serial, lineage, note))
+}
+
+func lockOf(id string) []byte {
+	return []byte(fmt.Sprintf(`{"ID":%q,"Operation":"OperationTypeApply","Info":"","Who":"ann@desk","Version":"1.12.6","Created":"2026-01-02T03:04:05.678Z","Path":""}`, id))
+}
+
+const (
+	idA = "aaaaaaaa-1111-2222-3333-444444444444"
+	idB = "bbbbbbbb-1111-2222-3333-444444444444"
+)
+
+// realServer serves a temporary directory of states.
+func realServer(t *testing.T) *httptest.Server {
+	t.Helper()
+	srv, err := server.New(server.Options{Dir: t.TempDir()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	ts := httptest.NewServer(srv)
+	t.Cleanup(func() { ts.Close(); srv.Close() })
+	return ts
+}
+
+// client makes a Client that does not wait between attempts.
+func client(t *testing.T, address string, change ...func(*Config)) *Client {
+	t.Helper()
+	cfg := Config{Address: address, RetryMax: 2, RetryWaitMin: time.Second, RetryWaitMax: 30 * time.Second}
+	for _, f := range change {
+		f(&cfg)
+	}
+	c, err := New(cfg)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c.sleep = func(ctx context.Context, _ time.Duration) error { return ctx.Err() }
+	t.Cleanup(c.Close)
+	return c
+}
+
+func handler(t *testing.T, f http.HandlerFunc) string {
+	t.Helper()
+	ts := httptest.NewServer(f)
+	t.Cleanup(ts.Close)
+	return ts.URL + "/group"
+}
+
+func must(t *testing.T, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+func wantError(t *testing.T, err error, parts ...string) {
+	t.Helper()
+	if err == nil {
+		t.Fatalf("no error; want one with %q", parts)
+	}
+	for _, p := range parts {
+		if !strings.Contains(err.Error(), p) {
+			t.Errorf("error %q does not say %q", err, p)
+		}
+	}
+	if strings.ContainsAny(err.Error(), "\n\r\x1b") {
+		t.Errorf("error is not one clean line: %q", err)
+	}
+}
+
+func TestLifeCycle(t *testing.T) {
+	ctx := t.Context()
+	ts := realServer(t)
+	a, b := client(t, ts.URL+"/team/group"), client(t, ts.URL+"/team/group")
+
+	data, err := a.Get(ctx)
+	if data != nil || err != nil {
+		t.Fatalf("a state that is not there: %q, %v", data, err)
+	}
+	must(t, a.Lock(ctx, lockOf(idA)))
+	must(t, a.Put(ctx, stateOf(1, "one")))
+
+	err = b.Lock(ctx, lockOf(idB))
+	wantError(t, err, "locked by ann@desk since 2026-01-02 03:04:05 UTC for OperationTypeApply", "yuba force-unlock "+idA)
+	var holder interface{ Holder() []byte }
+	if !errors.As(err, &holder) {
+		t.Fatalf("%T has no Holder", err)
+	}
+	var info struct {
+		ID      string
+		Created time.Time
+	}
+	must(t, json.Unmarshal(holder.Holder(), &info))
+	if info.ID != idA || info.Created.IsZero() {
+		t.Fatalf("holder is %s", holder.Holder())
+	}
+	wantError(t, b.Put(ctx, stateOf(2, "intruder")), "locked", "not saved")
+	wantError(t, b.Unlock(ctx, idB), idA, "lock "+idB+" is not held any more")
+
+	must(t, a.Put(ctx, stateOf(2, "two")))
+	got, err := b.Get(ctx)
+	must(t, err)
+	if !bytes.Equal(got, stateOf(2, "two")) {
+		t.Fatalf("got %s", got)
+	}
+
+	// Force-unlock: the holder learns of it with its next write.
+	must(t, b.Unlock(ctx, idA))
+	wantError(t, a.Put(ctx, stateOf(3, "three")), "not held any more", "may be lost")
+	must(t, b.Lock(ctx, lockOf(idB)))
+	wantError(t, a.Put(ctx, stateOf(3, "three")), "locked", "may be lost")
+	must(t, b.Delete(ctx))
+	must(t, b.Unlock(ctx, idB))
+	if got, err := b.Get(ctx); got != nil || err != nil {
+		t.Fatalf("deleted state: %q, %v", got, err)
+	}
+}
+
+func TestContention(t *testing.T) {
+	ts := realServer(t)
+	var wg sync.WaitGroup
+	for i := range 50 {
+		c := client(t, ts.URL+"/busy")
+		wg.Go(func() {
+			id := fmt.Sprintf("%08d-0000-0000-0000-000000000000", i)
+			for {
+				err := c.Lock(t.Context(), lockOf(id))
+				var locked *LockedError
+				if errors.As(err, &locked) {
+					continue
+				}
+				if err != nil {
+					t.Error(err)
+					return
+				}
+				break
+			}
+			data, err := c.Get(t.Context())
+			if err != nil {
+				t.Error(err)
+			}
+			var k known
+			_ = json.Unmarshal(data, &k)
+			if err := c.Put(t.Context(), stateOf(int(k.Serial)+1, id)); err != nil {
+				t.Error(err)
+			}
+			if err := c.Unlock(t.Context(), id); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	data, err := client(t, ts.URL+"/busy").Get(t.Context())
+	must(t, err)
+	if k, _ := identify(data); k.Serial != 50 {
+		t.Fatalf("50 writers made serial %d: an update was lost", k.Serial)
+	}
+}
+
+// fault is what the proxy does to one request.
+type fault int
+
+const (
+	cutBefore fault = iota // the server never sees it
+	cutAfter               // the effect happens, the answer is lost
+	badBefore              // 502 without the effect
+	badAfter               // 502 with the effect
+	truncate               // the answer ends early
+)
+
+func (f fault) String() string {
+	return [...]string{"cut before", "cut after", "502 before", "502 after", "truncated"}[f]
+}
+
+// faultProxy forwards to a real server and breaks the requests that pick chooses.
+func faultProxy(t *testing.T, backend string, pick func(method string, n int) (fault, bool)) string {
+	t.Helper()
+	to, err := url.Parse(backend)
+	must(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	var mu sync.Mutex
+	count := map[string]int{}
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		mu.Lock()
+		count[r.Method]++
+		n := count[r.Method]
+		mu.Unlock()
+		f, broken := pick(r.Method, n)
+		if !broken {
+			proxy.ServeHTTP(w, r)
+			return
+		}
+		body, _ := io.ReadAll(r.Body)
+		r.Body = io.NopCloser(bytes.NewReader(body))
+		rec := httptest.NewRecorder()
+		if f == cutAfter || f == badAfter || f == truncate {
+			proxy.ServeHTTP(rec, r)
+		}
+		if f == badBefore || f == badAfter {
+			http.Error(w, "upstream gone", http.StatusBadGateway)
+			return
+		}
+		conn, buf, err := http.NewResponseController(w).Hijack()
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		if f == truncate {
+			out := rec.Body.Bytes()
+			fmt.Fprintf(buf, "HTTP/1.1 %d x\r\nContent-Length: %d\r\n\r\n%s", rec.Code, len(out), out[:len(out)/2])
+			_ = buf.Flush()
+		}
+		if tcp, ok := conn.(*net.TCPConn); ok {
+			_ = tcp.SetLinger(0)
+		}
+		conn.Close()
+	}))
+	t.Cleanup(ts.Close)
+	return ts.URL
+}
+
+// Every request of a run is broken once in every way: the run must not notice.
+func TestOneFaultIsMended(t *testing.T) {
+	for _, method := range []string{"GET", "LOCK", "POST", "UNLOCK"} {
+		for f := cutBefore; f <= truncate; f++ {
+			for nth := 1; nth <= 2; nth++ {
+				if f == truncate && method != "GET" || nth == 2 && (method == "LOCK" || method == "UNLOCK") {
+					continue
+				}
+				t.Run(fmt.Sprintf("%s %d %v", method, nth, f), func(t *testing.T) {
+					ctx := t.Context()
+					ts := realServer(t)
+					must(t, client(t, ts.URL+"/g").Put(ctx, stateOf(1, "first")))
+					c := client(t, faultProxy(t, ts.URL, func(m string, n int) (fault, bool) {
+						return f, m == method && n == nth
+					})+"/g")
+					must(t, c.Lock(ctx, lockOf(idA)))
+					got, err := c.Get(ctx)
+					must(t, err)
+					if !bytes.Equal(got, stateOf(1, "first")) {
+						t.Fatalf("got %s", got)
+					}
+					must(t, c.Put(ctx, stateOf(2, "second")))
+					must(t, c.Put(ctx, stateOf(3, "third")))
+					got, err = c.Get(ctx)
+					must(t, err)
+					if !bytes.Equal(got, stateOf(3, "third")) {
+						t.Fatalf("got %s", got)
+					}
+					must(t, c.Unlock(ctx, idA))
+					other := client(t, ts.URL+"/g")
+					must(t, other.Lock(ctx, lockOf(idB)))
+					versions, err := http.Get(ts.URL + "/g?versions")
+					must(t, err)
+					defer versions.Body.Close()
+					var list []any
+					must(t, json.NewDecoder(versions.Body).Decode(&list))
+					if len(list) != 3 {
+						t.Fatalf("%d versions of 3 writes", len(list))
+					}
+				})
+			}
+		}
+	}
+}
+
+// A method that never works again: the error says how things stand.
+func TestLastingFaultsSayHowThingsStand(t *testing.T) {
+	run := func(c *Client, method string) error {
+		ctx := t.Context()
+		if err := c.Lock(ctx, lockOf(idA)); err != nil {
+			return err
+		}
+		if _, err := c.Get(ctx); err != nil {
+			return err
+		}
+		if err := c.Put(ctx, stateOf(1, "x")); err != nil {
+			return err
+		}
+		return c.Unlock(ctx, idA)
+	}
+	for _, tc := range []struct {
+		method string
+		f      fault
+		want   []string
+	}{
+		{"LOCK", cutBefore, []string{"lock: ", "not known whether this run holds the lock", "yuba force-unlock " + idA}},
+		{"LOCK", badAfter, []string{"502 Bad Gateway", "upstream gone", "yuba force-unlock " + idA}},
+		{"GET", truncate, nil}, // nothing to truncate: an empty state
+		{"GET", badBefore, []string{"get state: ", "502"}},
+		{"POST", cutBefore, []string{"save state: ", "the state is not saved"}},
+		{"POST", cutAfter, nil},
+		{"POST", badAfter, nil},
+		{"POST", badBefore, []string{"save state: ", "upstream gone", "the state is not saved"}},
+		{"UNLOCK", cutBefore, []string{"unlock: ", "not known whether the state is still locked", "yuba force-unlock " + idA}},
+		{"UNLOCK", badBefore, []string{"unlock: ", "502", "yuba force-unlock " + idA}},
+	} {
+		t.Run(tc.method+" "+tc.f.String(), func(t *testing.T) {
+			ts := realServer(t)
+			c := client(t, faultProxy(t, ts.URL, func(m string, _ int) (fault, bool) { return tc.f, m == tc.method })+"/g")
+			err := run(c, tc.method)
+			if tc.want == nil {
+				must(t, err)
+				return
+			}
+			wantError(t, err, tc.want...)
+		})
+	}
+	t.Run("save lost and asking fails", func(t *testing.T) {
+		ts := realServer(t)
+		var posted bool
+		c := client(t, faultProxy(t, ts.URL, func(m string, _ int) (fault, bool) {
+			posted = posted || m == "POST"
+			return cutAfter, posted
+		})+"/g")
+		wantError(t, c.Put(t.Context(), stateOf(1, "x")), "not known whether the state is saved")
+	})
+	t.Run("nobody listens", func(t *testing.T) {
+		ln, err := net.Listen("tcp", "127.0.0.1:0")
+		must(t, err)
+		addr := ln.Addr().String()
+		ln.Close()
+		c := client(t, "http://"+addr+"/g")
+		wantError(t, c.Lock(t.Context(), lockOf(idA)), "connection refused", "the state is not locked")
+		wantError(t, c.Put(t.Context(), stateOf(1, "x")), "connection refused", "the state is not saved")
+	})
+}
+
+// Another run wrote while the answer was lost: nothing may be overwritten.
+func TestLostWriteNeverOverwritesAnother(t *testing.T) {
+	ts := realServer(t)
+	other := client(t, ts.URL+"/g")
+	must(t, other.Put(t.Context(), stateOf(1, "first")))
+	posts := 0
+	c := client(t, handlerFor(t, ts.URL, func(w http.ResponseWriter, r *http.Request) bool {
+		if r.Method != "POST" {
+			return false
+		}
+		posts++
+		must(t, other.Put(context.WithoutCancel(t.Context()), stateOf(7, "theirs")))
+		w.WriteHeader(http.StatusBadGateway)
+		return true
+	})+"/g")
+	_, err := c.Get(t.Context())
+	must(t, err)
+	wantError(t, c.Put(t.Context(), stateOf(2, "mine")), "not saved", "another one", "serial 7", "serial 2")
+	if posts != 1 {
+		t.Errorf("written %d times", posts)
+	}
+}
+
+// handlerFor serves what own leaves over from a backend.
+func handlerFor(t *testing.T, backend string, own func(http.ResponseWriter, *http.Request) bool) string {
+	to, err := url.Parse(backend)
+	must(t, err)
+	proxy := httputil.NewSingleHostReverseProxy(to)
+	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if !own(w, r) {
+			proxy.ServeHTTP(w, r)
+		}
+	}))
+	t.Cleanup(ts.Close)
+	return ts.URL
+}
+
+func TestLockedWhateverTheBody(t *testing.T) {
+	for _, tc := range []struct {
+		name, body string
+		status     int
+		holder     string
+	}{
+		{"LockInfo", string(lockOf(idB)), 423, idB},
+		{"LockInfo with 409", string(lockOf(idB)), 409, idB},
+		{"LockInfo with 400", string(lockOf(idB)), 400, idB},
+		{"lower-case keys and a Ruby time", `{"id":"` + idB + `","who":"bob","created":"2026-01-02 03:04:05 UTC"}`, 409, idB},
+		{"a bare ID", idB, 423, idB},
+		{"empty", "", 423, ""},
+		{"a web page", "<html><title>Locked</title>", 409, ""},
+		{"foreign JSON", `{"error":"in use"}`, 423, ""},
+		{"wrong types", `{"ID":7,"Who":[]}`, 409, ""},
+		{"a sentence", "somebody holds it", 423, ""},
+		{"terminal control", `{"ID":"` + idB + `","Who":"\u001b[2J\nroot"}`, 423, idB},
+		{"endless", strings.Repeat("x", 1<<20), 423, ""},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) {
+				w.WriteHeader(tc.status)
+				_, _ = io.WriteString(w, tc.body)
+			}))
+			for _, err := range []error{c.Lock(t.Context(), lockOf(idA)), c.Put(t.Context(), stateOf(1, "")), c.Delete(t.Context()), c.Unlock(t.Context(), idA)} {
+				var locked *LockedError
+				if !errors.As(err, &locked) {
+					t.Fatalf("not a LockedError: %v", err)
+				}
+				wantError(t, err, "locked")
+				if len(err.Error()) > 1500 {
+					t.Errorf("error of %d bytes", len(err.Error()))
+				}
+				if locked.Info.ID != tc.holder || (tc.holder == "") != (locked.Holder() == nil) {
+					t.Errorf("holder %q, want %q", locked.Info.ID, tc.holder)
+				}
+				var stock struct {
+					ID, Who string
+					Created time.Time
+				}
+				if h := locked.Holder(); h != nil {
+					must(t, json.Unmarshal(h, &stock))
+				}
+			}
+		})
+	}
+}
+
+// lockServer has one lock and speaks as the given server does.
+type lockServer struct {
+	mu     sync.Mutex
+	holder string
+	lose   string // the method whose next answer is lost, after the effect
+	speak  func(w http.ResponseWriter, op string, ok bool, holder string)
+}
+
+func (s *lockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	var info struct{ ID string }
+	_ = json.NewDecoder(r.Body).Decode(&info)
+	op, ok := r.Method, false
+	if strings.HasSuffix(r.URL.Path, "/lock") {
+		op = map[string]string{"POST": "LOCK", "DELETE": "UNLOCK"}[op]
+	}
+	switch op {
+	case "LOCK":
+		if ok = s.holder == ""; ok {
+			s.holder = info.ID
+		}
+	case "UNLOCK":
+		if ok = s.holder != "" && s.holder == info.ID; ok {
+			s.holder = ""
+		}
+	}
+	if s.lose == op {
+		s.lose = ""
+		panic(http.ErrAbortHandler)
+	}
+	s.speak(w, op, ok, s.holder)
+}
+
+// Lost answers of servers that refuse to repeat a LOCK or UNLOCK, each in its way.
+func TestForeignLockServers(t *testing.T) {
+	type speak = func(w http.ResponseWriter, op string, ok bool, holder string)
+	servers := map[string]speak{
+		"gitlab": func(w http.ResponseWriter, op string, ok bool, holder string) {
+			if !ok {
+				w.WriteHeader(http.StatusConflict)
+			}
+			if op == "LOCK" { // the holder's ID, the rest is the asker's
+				_, _ = io.WriteString(w, `{"Operation":"OperationTypeApply","Info":"","Version":"1.12.6","Path":"","ID":"`+holder+`","Who":"bob","Created":"2026-01-02T03:04:05.678Z"}`)
+			}
+		},
+		"nimbolus": func(w http.ResponseWriter, op string, ok bool, holder string) {
+			switch {
+			case ok:
+			case op == "LOCK":
+				w.WriteHeader(http.StatusLocked)
+				_, _ = io.WriteString(w, holder)
+			default:
+				w.WriteHeader(http.StatusBadRequest)
+				_, _ = io.WriteString(w, holder)
+			}
+		},
+		"terraform-backend-git": func(w http.ResponseWriter, op string, ok bool, holder string) {
+			switch {
+			case ok:
+			case holder == "":
+				http.Error(w, "428 - Locking Required", http.StatusPreconditionRequired)
+			default:
+				w.WriteHeader(http.StatusConflict)
+				_, _ = w.Write(lockOf(holder))
+			}
+		},
+	}
+	for name, speak := range servers {
+		for _, lose := range []string{"", "LOCK", "UNLOCK"} {
+			t.Run(name+" "+lose, func(t *testing.T) {
+				s := &lockServer{speak: speak, lose: lose}
+				ts := httptest.NewServer(s)
+				defer ts.Close()
+				c := client(t, ts.URL+"/state", func(cfg *Config) {
+					if name == "gitlab" {
+						cfg.LockAddress, cfg.LockMethod, cfg.UnlockMethod = ts.URL+"/state/lock", "POST", "DELETE"
+					}
+				})
+				must(t, c.Lock(t.Context(), lockOf(idA)))
+				if s.holder != idA || c.HeldLock() != idA {
+					t.Fatalf("holder %q, client %q", s.holder, c.HeldLock())
+				}
+				must(t, c.Unlock(t.Context(), idA))
+				if s.holder != "" || c.HeldLock() != "" {
+					t.Fatalf("holder %q, client %q", s.holder, c.HeldLock())
+				}
+			})
+		}
+	}
+	// A server that never says who holds the lock: the client does not claim it.
+	t.Run("mute", func(t *testing.T) {
+		s := &lockServer{lose: "LOCK", speak: func(w http.ResponseWriter, op string, ok bool, _ string) {
+			if !ok {
+				w.WriteHeader(http.StatusLocked)
+			}
+		}}
+		ts := httptest.NewServer(s)
+		defer ts.Close()
+		c := client(t, ts.URL+"/state")
+		wantError(t, c.Lock(t.Context(), lockOf(idA)), "not known whether this run holds the lock", "yuba force-unlock "+idA)
+		if c.HeldLock() != "" {
+			t.Fatal("claims the lock")
+		}
+	})
+}
+
+func TestServerWithoutLocks(t *testing.T) {
+	for _, status := range []int{404, 405, 501} {
+		var methods []string
+		address := handler(t, func(w http.ResponseWriter, r *http.Request) {
+			methods = append(methods, r.Method+"?"+r.URL.RawQuery)
+			if r.Method == "LOCK" {
+				w.WriteHeader(status)
+			}
+		})
+		var warned []string
+		c := client(t, address, func(cfg *Config) { cfg.Warn = func(s string) { warned = append(warned, s) } })
+		must(t, c.Lock(t.Context(), lockOf(idA)))
+		must(t, c.Put(t.Context(), stateOf(1, "")))
+		must(t, c.Unlock(t.Context(), idA))
+		must(t, c.Lock(t.Context(), lockOf(idA)))
+		if len(warned) != 1 || !strings.Contains(warned[0], "TF_HTTP_LOCK_ADDRESS") {
+			t.Errorf("warned %q", warned)
+		}
+		if got := strings.Join(methods, " "); got != "LOCK? POST? LOCK?" {
+			t.Errorf("sent %s", got)
+		}
+		c = client(t, address, func(cfg *Config) { cfg.LockAddress = address })
+		wantError(t, c.Lock(t.Context(), lockOf(idA)), fmt.Sprint(status), "the state is not locked")
+	}
+}
+
+func TestUnlockSendsTheLockByteForByte(t *testing.T) {
+	var bodies []string
+	c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) {
+		b, _ := io.ReadAll(r.Body)
+		bodies = append(bodies, string(b))
+		if r.Header.Get("Content-MD5") == "" || r.Header.Get("Content-Type") != "application/json" {
+			t.Errorf("headers of %s: %v", r.Method, r.Header)
+		}
+	}))
+	info := []byte(`{ "Who": "ann",  "ID": "` + idA + `", "Extra": 1 }`)
+	must(t, c.Lock(t.Context(), info))
+	must(t, c.Unlock(t.Context(), idA))
+	must(t, c.Unlock(t.Context(), idB))
+	stock := `{"ID":"` + idB + `","Operation":"","Info":"","Who":"","Version":"","Created":"0001-01-01T00:00:00Z","Path":""}`
+	if bodies[0] != string(info) || bodies[1] != string(info) || bodies[2] != stock {
+		t.Errorf("sent %q", bodies)
+	}
+}
+
+func TestAnswersToGet(t *testing.T) {
+	good := stateOf(5, "good")
+	for _, tc := range []struct {
+		name  string
+		serve http.HandlerFunc
+		want  []string // of the error; nil: no state
+		once  bool     // must not be retried
+	}{
+		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, nil, true},
+		{"404", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, nil, true},
+		{"empty 200", func(http.ResponseWriter, *http.Request) {}, nil, true},
+		{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, []string{"401 Unauthorized", "TF_HTTP_USERNAME and TF_HTTP_PASSWORD"}, true},
+		{"403", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no access", 403) }, []string{"403 Forbidden", `"no access"`, "TF_HTTP_USERNAME"}, true},
+		{"500", func(w http.ResponseWriter, _ *http.Request) {
+			w.WriteHeader(500)
+			_, _ = io.WriteString(w, `{"message":"disk on fire"}`)
+		}, []string{"500", `"disk on fire"`}, false},
+		{"a login page", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = io.WriteString(w, "<!DOCTYPE html><html><head><title>Sign in</title></head>")
+		}, []string{"web page", `"Sign in"`}, false},
+		{"foreign text", func(w http.ResponseWriter, _ *http.Request) { _, _ = io.WriteString(w, "hello") }, []string{"no state"}, false},
+		{"half a state without a length", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(good[:20])
+			_ = http.NewResponseController(w).Flush()
+		}, []string{"no complete JSON"}, false},
+		{"half a state", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-Length", fmt.Sprint(len(good)))
+			_, _ = w.Write(good[:20])
+		}, []string{"ended after 20 bytes"}, false},
+		{"wrong MD5", func(w http.ResponseWriter, _ *http.Request) {
+			w.Header().Set("Content-MD5", "AAAAAAAAAAAAAAAAAAAAAA==")
+			_, _ = w.Write(good)
+		}, []string{"Content-MD5"}, false},
+		{"redirect to another host", func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "http://u:hunter2@elsewhere.invalid/s?token=hunter2", http.StatusMovedPermanently)
+		}, []string{"301", "http://elsewhere.invalid/s?...", "not followed"}, true},
+		{"too large", func(w http.ResponseWriter, _ *http.Request) {
+			_, _ = w.Write(stateOf(1, strings.Repeat("x", 4096)))
+		}, []string{"larger than 4096 bytes"}, true},
+	} {
+		t.Run(tc.name, func(t *testing.T) {
+			requests := 0
+			c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) { requests++; tc.serve(w, r) }),
+				func(cfg *Config) { cfg.MaxStateBytes = 4096 })
+			data, err := c.Get(t.Context())
+			if tc.want == nil {
+				must(t, err)
+				if data != nil {
+					t.Errorf("a state: %q", data)
+				}
+			} else {
+				wantError(t, err, tc.want...)
+				if strings.Contains(err.Error(), "hunter2") {
+					t.Errorf("secret in %q", err)
+				}
+			}
+			if want := map[bool]int{true: 1, false: 3}[tc.once]; requests != want {
+				t.Errorf("%d requests, want %d", requests, want)
+			}
+		})
+	}
+}
+
+func TestEmptyStateAfterKnownLineage(t *testing.T) {
+	answer := stateOf(9, "")
+	status := 200
+	c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "GET" {
+			w.WriteHeader(status)
+			_, _ = w.Write(answer)
+		}
+	}))
+	_, err := c.Get(t.Context())
+	must(t, err)
+	answer = nil
+	_, err = c.Get(t.Context())
+	wantError(t, err, "empty state where serial 9", lineage)
+	must(t, c.Lock(t.Context(), lockOf(idA)))
+	status = 404
+	_, err = c.Get(t.Context())
+	wantError(t, err, "404", "serial 9", "holds the lock")
+	must(t, c.Unlock(t.Context(), idA))
+	_, err = c.Get(t.Context()) // without the lock others may delete it
+	must(t, err)
+}
+
+func TestRedirects(t *testing.T) {
+	var reached []string
+	address := handler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/group" {
+			http.Redirect(w, r, "/moved", http.StatusTemporaryRedirect)
+			return
+		}
+		user, _, _ := r.BasicAuth()
+		reached = append(reached, r.Method+" "+user)
+		_, _ = w.Write(stateOf(1, ""))
+	})
+	c := client(t, address, func(cfg *Config) { cfg.Username, cfg.Password = "ann", "hunter2" })
+	if data, err := c.Get(t.Context()); err != nil || data == nil {
+		t.Fatalf("%q, %v", data, err)
+	}
+	wantError(t, c.Put(t.Context(), stateOf(1, "")), "307", "/moved", "not followed", "the state is not saved")
+	wantError(t, c.Lock(t.Context(), lockOf(idA)), "307", "/moved", "the state is not locked")
+	wantError(t, c.Unlock(t.Context(), idA), "307", "still locked")
+	wantError(t, c.Delete(t.Context()), "307", "not deleted")
+	if got := strings.Join(reached, ","); got != "GET ann" {
+		t.Errorf("reached %q", got)
+	}
+}
+
+func TestStatusesOfWrites(t *testing.T) {
+	var status, requests int
+	var slept []time.Duration
+	c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) {
+		if r.Method == "GET" {
+			w.WriteHeader(404)
+			return
+		}
+		requests++
+		if status == 429 && requests == 3 {
+			return
+		}
+		w.Header().Set("Retry-After", map[int]string{1: "7", 2: "9000"}[requests])
+		w.WriteHeader(status)
+	}))
+	c.sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
+
+	status = 413
+	wantError(t, c.Put(t.Context(), stateOf(1, "")), "413", "raise the server's limit", "not saved")
+	if requests != 1 || slept != nil {
+		t.Errorf("413: %d requests, slept %v", requests, slept)
+	}
+	status, requests = 429, 0
+	must(t, c.Put(t.Context(), stateOf(1, "")))
+	if fmt.Sprint(slept) != "[7s 30s]" {
+		t.Errorf("429: slept %v: Retry-After is honoured within the bounds", slept)
+	}
+	status, requests, slept = 503, 0, nil
+	wantError(t, c.Put(t.Context(), stateOf(1, "")), "503", "not saved")
+	if requests != 3 || fmt.Sprint(slept) != "[7s 30s]" {
+		t.Errorf("503: %d requests, slept %v", requests, slept)
+	}
+	for _, status = range []int{400, 401, 403, 404, 412, 501} {
+		requests = 0
+		wantError(t, c.Put(t.Context(), stateOf(1, "")), fmt.Sprint(status), "not saved")
+		if requests != 1 {
+			t.Errorf("%d: %d requests", status, requests)
+		}
+	}
+}
+
+func TestCancel(t *testing.T) {
+	t.Run("a lock on its way is given back", func(t *testing.T) {
+		ts := realServer(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		first := true
+		address := handlerFor(t, ts.URL, func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != "LOCK" || !first {
+				return false
+			}
+			first = false
+			req, _ := http.NewRequest("LOCK", ts.URL+r.URL.Path, bytes.NewReader(lockOf(idA)))
+			resp, err := http.DefaultClient.Do(req)
+			must(t, err)
+			resp.Body.Close()
+			cancel()
+			panic(http.ErrAbortHandler)
+		})
+		err := client(t, address+"/g").Lock(ctx, lockOf(idA))
+		wantError(t, err, "this run holds no lock")
+		must(t, client(t, ts.URL+"/g").Lock(t.Context(), lockOf(idB)))
+	})
+	t.Run("a write on its way is cleared up", func(t *testing.T) {
+		ts := realServer(t)
+		ctx, cancel := context.WithCancel(t.Context())
+		address := handlerFor(t, ts.URL, func(w http.ResponseWriter, r *http.Request) bool {
+			if r.Method != "POST" {
+				return false
+			}
+			cancel()
+			panic(http.ErrAbortHandler)
+		})
+		err := client(t, address+"/g").Put(ctx, stateOf(1, ""))
+		wantError(t, err, "the state is not saved")
+	})
+	t.Run("before anything is sent", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		cancel()
+		c := client(t, realServer(t).URL+"/g")
+		_, err := c.Get(ctx)
+		if !errors.Is(err, context.Canceled) {
+			t.Errorf("%v", err)
+		}
+		wantError(t, c.Lock(ctx, lockOf(idA)), "the state is not locked")
+	})
+}
+
+// A server that repeats all it was sent must not get a secret into an error.
+func TestSecretsStayOut(t *testing.T) {
+	const password, header = `hunt"er2/secret canary`, "Bearer-canary-0123456789"
+	var text strings.Builder
+	for _, status := range []int{200, 204, 301, 400, 401, 403, 404, 405, 409, 413, 423, 428, 429, 500, 502, 503} {
+		echo := func(w http.ResponseWriter, r *http.Request) {
+			_, pw, _ := r.BasicAuth()
+			w.Header().Set("Location", "http://ann:"+url.QueryEscape(pw)+"@else.invalid/"+url.PathEscape(pw))
+			w.WriteHeader(status)
+			quoted, _ := json.Marshal(pw)
+			fmt.Fprintf(w, `{"ID":"%s","Who":%s,"message":%s} %s %s %s`, idB, quoted, quoted, pw, r.Header.Get("Authorization"), r.Header.Get("X-Token"))
+		}
+		plain := handler(t, echo)
+		u, _ := url.Parse(plain)
+		u.User = url.UserPassword("ann", password)
+		for _, change := range []func(*Config){
+			func(c *Config) { c.Address, c.Username, c.Password = plain, "ann", password },
+			func(c *Config) { c.Address = u.String() },
+			func(c *Config) { c.Address = plain; c.Headers = map[string]string{"X-Token": header} },
+		} {
+			warn := func(c *Config) { c.Warn = func(s string) { text.WriteString(s + "\n") } }
+			c := client(t, "", change, warn)
+			_, err := c.Get(t.Context())
+			for _, err := range []error{err, c.Lock(t.Context(), lockOf(idA)), c.Put(t.Context(), stateOf(1, "")), c.Unlock(t.Context(), idA), c.Delete(t.Context())} {
+				fmt.Fprintf(&text, "%v | %+v | %#v\n", err, err, err)
+				var le *LockedError
+				if errors.As(err, &le) {
+					fmt.Fprintf(&text, "%s %s %s\n", le.Holder(), le.Raw, le.Words)
+				}
+			}
+			fmt.Fprintf(&text, "%s %v %+v %#v\n", c.Address(), c.cfg, c.cfg, c.cfg)
+		}
+	}
+	for _, bad := range []string{"http://ann:" + "hunter2#x@host/", "http://ann:%zzcanary@host/", "://canary"} {
+		_, err := New(Config{Address: bad})
+		fmt.Fprintln(&text, err)
+	}
+	for _, secret := range []string{"canary", "hunt", "er2", "secret canary"} {
+		if i := strings.Index(strings.ReplaceAll(text.String(), "[secret]", ""), secret); i >= 0 {
+			t.Fatalf("%q came out: ...%s", secret, text.String()[max(0, i-200):min(text.Len(), i+100)])
+		}
+	}
+}
+
+func TestConfigFromEnv(t *testing.T) {
+	env := func(pairs ...string) func(string) string {
+		return func(name string) string {
+			for i := 0; i < len(pairs); i += 2 {
+				if pairs[i] == name {
+					return pairs[i+1]
+				}
+			}
+			return ""
+		}
+	}
+	_, err := ConfigFromEnv(env())
+	wantError(t, err, "TF_HTTP_ADDRESS is not set")
+	for _, name := range []string{"TF_HTTP_RETRY_MAX", "TF_HTTP_RETRY_WAIT_MIN", "TF_HTTP_RETRY_WAIT_MAX", "TF_HTTP_SKIP_CERT_VERIFICATION"} {
+		_, err := ConfigFromEnv(env("TF_HTTP_ADDRESS", "https://s/x", name, "-5"))
+		wantError(t, err, name)
+	}
+	c, err := ConfigFromEnv(env("TF_HTTP_ADDRESS", "https://ann:pw@s/x?k=v", "TF_HTTP_UPDATE_METHOD", "PUT"))
+	must(t, err)
+	if c.RetryMax != 2 || c.RetryWaitMin != time.Second || c.RetryWaitMax != 30*time.Second || c.UpdateMethod != "PUT" {
+		t.Errorf("defaults: %d %v %v %s", c.RetryMax, c.RetryWaitMin, c.RetryWaitMax, c.UpdateMethod)
+	}
+	cl, err := New(c)
+	must(t, err)
+	if cl.Address() != "https://s/x?k=v" || cl.state.user != "ann" || cl.state.password != "pw" {
+		t.Errorf("address %q, user %q", cl.Address(), cl.state.user)
+	}
+	for _, bad := range []Config{
+		{Address: "ftp://x/y"}, {Address: "x"}, {Address: "http://x", LockAddress: "nowhere"},
+		{Address: "http://x", CACertificatePEM: "nope"}, {Address: "http://x", ClientCertificatePEM: "x"},
+		{Address: "http://x", Headers: map[string]string{"Content-Type": "x"}},
+		{Address: "http://x", Headers: map[string]string{"Authorization": "x"}, Username: "u"},
+		{Address: "http://x", RetryWaitMin: 2},
+	} {
+		if _, err := New(bad); err == nil {
+			t.Errorf("accepted %+v", bad)
+		}
+	}
+}
+
+func TestPutRefusesWhatIsNoState(t *testing.T) {
+	c := client(t, realServer(t).URL+"/g")
+	wantError(t, c.Put(t.Context(), []byte(`{"version":4`)), "no state")
+	wantError(t, c.Put(t.Context(), nil), "no state")
+	wantError(t, c.Lock(t.Context(), []byte(`{"Who":"x"}`)), "no ID")
+}
+
+func FuzzLockInfo(f *testing.F) {
+	f.Add(lockOf(idA))
+	f.Add([]byte(idB))
+	f.Add([]byte(`{"id":"x","ID":"y","Created":"9999-99-99"}`))
+	f.Add([]byte("<html>"))
+	f.Add([]byte(`{"ID":"\u001b[31m\n"}`))
+	f.Fuzz(func(t *testing.T, body []byte) {
+		info, ok := ParseLockInfo(body)
+		if ok != (info.ID != "") {
+			t.Fatalf("%v with ID %q", ok, info.ID)
+		}
+		e := &LockedError{Op: "lock", URL: "http://s", Status: 423, Info: info}
+		if strings.ContainsAny(e.Error(), "\n\r\x1b\x00") || len(e.Error()) > 6*maxLockField {
+			t.Fatalf("error %q", e.Error())
+		}
+		if h := e.Holder(); h != nil {
+			again, ok := ParseLockInfo(h)
+			if !ok || again.ID == "" {
+				t.Fatalf("%q does not survive: %s", info.ID, h)
+			}
+			var stock struct{ Created time.Time }
+			if err := json.Unmarshal(h, &stock); err != nil {
+				t.Fatal(err)
+			}
+		}
+	})
+}
+
+func FuzzStateAnswer(f *testing.F) {
+	f.Add(200, []byte(`{"serial":1,"lineage":"x"}`), "application/json", "")
+	f.Add(423, lockOf(idA), "text/html", "AAAA")
+	f.Add(500, []byte("<title>x"), "", "")
+	c, err := New(Config{Address: "http://ann:hunter2@s/x"})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, status int, body []byte, kind, sum string) {
+		a := &answer{status: status, header: http.Header{"Content-Type": {kind}, "Content-Md5": {sum}}, body: body}
+		if sum == "" {
+			a.header.Del("Content-MD5")
+		}
+		if k, err := c.body(a); err == nil && !json.Valid(body) {
+			t.Fatalf("took %q for %v", body, k)
+		} else if err != nil && len(err.Error()) > 4*maxWords {
+			t.Fatalf("error of %d bytes", len(err.Error()))
+		}
+		msg := c.refused(request{op: "lock", to: c.state}, a).Error()
+		if strings.ContainsAny(msg, "\n\r\x1b\x00") || strings.Contains(msg, "hunter2") {
+			t.Fatalf("error %q", msg)
+		}
+	})
+}
