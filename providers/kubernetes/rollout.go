@@ -2,21 +2,35 @@ package kubernetes
 
 import (
 	"context"
+	"errors"
+	"fmt"
+	"strings"
+	"time"
 
+	"github.com/hashicorp/terraform-plugin-framework/diag"
+	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
+	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
+	"fediversity.eu/yuba/providers/kubernetes/internal/rollout"
 )
 
-type watcher struct{ client *client.Client }
-
-// rolloutResource is kubernetes_rollout: the wait for a Deployment.
+// rolloutResource is kubernetes_rollout: the wait for a Deployment, and its way
+// back. Its state says no more than which generation was waited for; a failed
+// wait leaves state as it was, so that the next plan shows it as still to do.
 type rolloutResource struct{ *session }
+
+var (
+	_ resource.ResourceWithConfigure      = (*rolloutResource)(nil)
+	_ resource.ResourceWithValidateConfig = (*rolloutResource)(nil)
+)
 
 func (r *rolloutResource) Metadata(_ context.Context, req resource.MetadataRequest, resp *resource.MetadataResponse) {
 	resp.TypeName = req.ProviderTypeName + "_rollout"
@@ -37,7 +51,7 @@ func (r *rolloutResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 			"generation": schema.Int64Attribute{Required: true, Description: "The generation of the kubernetes_object of the Deployment: each new one is a rollout."},
 			"timeout": schema.StringAttribute{
 				Optional: true, Computed: true, Default: stringdefault.StaticString(DefaultTimeout),
-				Description: "How long the pod may take to become ready, such as 10m. progressDeadlineSeconds has no say.",
+				Description: "How long the pod may take to become ready, such as 10m; a pod that is set back has the same time. progressDeadlineSeconds has no say.",
 			},
 			"id": schema.StringAttribute{
 				Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
@@ -47,6 +61,19 @@ func (r *rolloutResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 	}
 }
 
+func (r *rolloutResource) ValidateConfig(_ context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
+	a, err := attrsOf(req.Config.Raw)
+	if err != nil {
+		resp.Diagnostics.AddError("Bad configuration", err.Error())
+		return
+	}
+	a.duration("timeout", &resp.Diagnostics)
+	if n := a.str("name"); strings.ContainsAny(n, "/%") {
+		resp.Diagnostics.AddAttributeError(path.Root("name"), "Bad name", fmt.Sprintf("%q is no name of a Deployment", n))
+	}
+}
+
+// Read forgets the rollout of a Deployment that is gone or is another one.
 func (r *rolloutResource) Read(ctx context.Context, req resource.ReadRequest, resp *resource.ReadResponse) {
 	c := r.connect(&resp.Diagnostics)
 	if c == nil {
@@ -68,18 +95,225 @@ func (r *rolloutResource) Read(ctx context.Context, req resource.ReadRequest, re
 }
 
 func (r *rolloutResource) Create(ctx context.Context, req resource.CreateRequest, resp *resource.CreateResponse) {
-	resp.State.Raw = r.wait(ctx, req.Plan.Raw, resp)
-}
-
-func (r *rolloutResource) wait(_ context.Context, raw tftypes.Value, _ *resource.CreateResponse) tftypes.Value {
-	a, _ := attrsOf(raw)
-	a["id"] = stringValue(a.str("namespace") + "/" + a.str("name"))
-	return tftypes.NewValue(raw.Type(), map[string]tftypes.Value(a))
+	if state, ok := r.run(ctx, req.Plan.Raw, &resp.Diagnostics); ok {
+		resp.State.Raw = state
+	}
 }
 
 func (r *rolloutResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	resp.State.Raw = req.Plan.Raw
+	if state, ok := r.run(ctx, req.Plan.Raw, &resp.Diagnostics); ok {
+		resp.State.Raw = state
+	}
 }
 
 // Delete has nothing to do: the Deployment is another resource's.
 func (r *rolloutResource) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {}
+
+// target is one rollout to wait for.
+type target struct {
+	namespace, name, uid string
+	generation           int64
+	timeout              time.Duration
+}
+
+func (t target) label() string { return t.namespace + "/" + t.name }
+
+// run waits for the rollout that raw plans; ok is false when it failed, and
+// diags then say why and what was done about it.
+func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *diag.Diagnostics) (state tftypes.Value, ok bool) {
+	c := r.connect(diags)
+	if c == nil {
+		return state, false
+	}
+	a, err := attrsOf(raw)
+	if err != nil {
+		diags.AddError("Bad plan", err.Error())
+		return state, false
+	}
+	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", diags)}
+	t.generation, _ = a.int("generation")
+	if diags.HasError() {
+		return state, false
+	}
+	mirror, release := r.watch.acquire(t.namespace)
+	defer release()
+
+	out := r.wait(ctx, c, mirror, t)
+	if out.err == nil && out.verdict.State == rollout.Done {
+		if err := remember(ctx, c, out.live); err != nil {
+			diags.AddWarning("The rollout of "+t.label()+" is complete, but not recorded",
+				"A later rollout that fails cannot be set back to it: "+err.Error())
+		}
+		a["id"] = stringValue(t.label())
+		return tftypes.NewValue(raw.Type(), map[string]tftypes.Value(a)), true
+	}
+	if ctx.Err() != nil {
+		diags.AddError("Interrupted while waiting for the rollout of "+t.label(),
+			"It was: "+out.why()+"\nThe Deployment keeps what was applied. The next apply waits for it again.")
+		return state, false
+	}
+	summary := "The rollout of " + t.label() + " failed"
+	if out.expired {
+		summary = fmt.Sprintf("The rollout of %s was not complete within %s", t.label(), t.timeout)
+	}
+	diags.AddError(summary, out.why()+"\n\n"+r.setBack(ctx, c, mirror, t, out))
+	return state, false
+}
+
+// outcome is how a wait ended.
+type outcome struct {
+	verdict rollout.Verdict
+	live    client.Object // the Deployment, when it is done
+	expired bool          // the time was over
+	err     error         // the cluster could not be looked at
+}
+
+func (o outcome) why() string {
+	switch {
+	case o.err != nil && o.verdict.Message == "":
+		return o.err.Error()
+	case o.err != nil:
+		return o.verdict.Why() + "\nThe API server could not be asked at the end: " + o.err.Error()
+	}
+	return o.verdict.Why()
+}
+
+// wait looks at the Deployment until it is done, has failed, or time is up.
+// What breaks in between (watches, connections, the API server) is waited out:
+// only the verdict and the operator's time decide.
+func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *client.Mirror, t target) outcome {
+	deadline, cancel := context.WithTimeout(ctx, t.timeout)
+	defer cancel()
+	patience := rollout.Patience{Grace: r.persist}
+	out := outcome{verdict: rollout.Verdict{Message: "nothing is known of the Deployment"}}
+	said := ""
+	for {
+		changed := m.Changed()
+		synced, err := m.Synced()
+		out.err = err
+		if synced {
+			out.verdict = patience.Judge(rollout.Deployment(snapshot(m, t.name), t.uid, t.generation), time.Now())
+			if out.verdict.Message != said {
+				said = out.verdict.Message
+				r.progress(t.namespace, t.name, said)
+			}
+		} else if err != nil && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
+			return out
+		}
+		if synced && out.verdict.State != rollout.Waiting {
+			live, err := r.confirm(deadline, c, t, out.verdict)
+			if live != nil || err == nil {
+				out.live, out.err = live, nil
+				return out
+			}
+			// The copy lags behind the cluster, or there was no answer: look
+			// again.
+			out.verdict.State = rollout.Waiting
+			if deadline.Err() == nil {
+				out.err = err
+			}
+		}
+		next := 5 * time.Second
+		if n := patience.Next(time.Now()); n > 0 {
+			next = min(next, n)
+		}
+		timer := time.NewTimer(next)
+		select {
+		case <-deadline.Done():
+			timer.Stop()
+			out.expired = ctx.Err() == nil
+			return out
+		case <-changed:
+			// Changes come in swarms; one look does for all of a moment.
+			sleep(deadline, settleChanges)
+		case <-timer.C:
+		}
+		timer.Stop()
+	}
+}
+
+// settleChanges is the pause after a change until the next look.
+const settleChanges = 50 * time.Millisecond
+
+// errLags says that the copy that was judged is not what is there.
+var errLags = errors.New("the Deployment changed meanwhile")
+
+// confirm asks the API server itself before a verdict is believed: the copy may
+// be older than what was applied. It gives the Deployment when that is done; no
+// object and no error for a failure that stands.
+func (r *rolloutResource) confirm(ctx context.Context, c *client.Client, t target, v rollout.Verdict) (client.Object, error) {
+	live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), t.namespace, t.name)
+	if apierrors.IsNotFound(err) {
+		live, err = nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	if v.Absent {
+		if live != nil && metaString(live, "uid") == t.uid {
+			return nil, errLags
+		}
+		return nil, nil
+	}
+	if live == nil || metaString(live, "uid") != t.uid {
+		return nil, errLags
+	}
+	if g, _ := generationOf(live); g != v.Generation {
+		return nil, errLags
+	}
+	if v.State == rollout.Done {
+		return live, nil
+	}
+	return nil, nil
+}
+
+// setBack puts the last template whose rollout was complete back in place,
+// waits for it, and gives the story of that as text.
+func (r *rolloutResource) setBack(ctx context.Context, c *client.Client, m *client.Mirror, t target, failed outcome) string {
+	if failed.verdict.Absent {
+		return "There is nothing to set back."
+	}
+	k := client.Builtin("apps/v1", "Deployment")
+	live, err := c.Get(ctx, k, t.namespace, t.name)
+	if err != nil {
+		return "Nothing was set back, because the Deployment could not be read: " + err.Error()
+	}
+	if metaString(live, "uid") != t.uid || metaString(live, "deletionTimestamp") != "" {
+		return "There is nothing to set back: the Deployment is being deleted or is another one."
+	}
+	keeps := "The Deployment keeps " + strings.Join(images(templateOf(live)), ", ") + "."
+	template, err := lastGood(ctx, c, t.namespace, t.uid)
+	if err != nil {
+		return "Nothing was set back, because the record of the last complete rollout could not be read: " + err.Error() + "\n" + keeps
+	}
+	if template == nil {
+		return "This is the first deploy: there is no previous image to set back.\n" + keeps
+	}
+	conf, err := configuration(live, c.FieldManager())
+	if err != nil {
+		return "Nothing was set back: " + err.Error() + ".\n" + keeps
+	}
+	if ownership.Equal(templateOf(conf), template) {
+		return "There is nothing to set back: this is the template whose rollout was complete before, so the reason is outside of it.\n" + keeps
+	}
+	image := strings.Join(images(template), ", ")
+	r.progress(t.namespace, t.name, "setting back to "+image)
+	conf["spec"].(client.Object)["template"] = template
+	metaOf(conf)["uid"] = t.uid
+	set, _, err := c.Apply(ctx, k, t.namespace, t.name, conf, client.ApplyOptions{Force: true})
+	if err != nil {
+		return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
+	}
+	t.generation, _ = generationOf(set)
+	back := r.wait(ctx, c, m, t)
+	now := "The Deployment was set back to the last image whose rollout was complete, " + image
+	switch {
+	case back.err == nil && back.verdict.State == rollout.Done:
+		return now + ", and that is ready again."
+	case ctx.Err() != nil:
+		return now + "; waiting for it was interrupted: " + back.why()
+	case back.expired:
+		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.timeout, back.why())
+	}
+	return now + ", but that does not become ready either: " + back.why()
+}

@@ -1,0 +1,237 @@
+package client
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"math/rand/v2"
+	"net/http"
+	"net/url"
+	"strconv"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	kjson "k8s.io/apimachinery/pkg/util/json"
+)
+
+// MirrorKind is a kind that a Mirror follows.
+type MirrorKind struct {
+	Kind
+	// FieldSelector narrows it.
+	FieldSelector string
+	// Optional kinds may be forbidden to us: they are then empty.
+	Optional bool
+}
+
+// Mirror is a copy of some kinds of one namespace that follows the cluster: one
+// list and one watch per kind, however many look at it. Broken watches, expired
+// versions and an API server that is away are its own business: it goes on
+// until its context ends.
+type Mirror struct {
+	kinds []MirrorKind
+
+	mu      sync.Mutex
+	parts   []part
+	changed chan struct{}
+}
+
+type part struct {
+	synced  bool
+	objects map[string]Object // by name
+	err     error             // why it isn't up to date
+}
+
+// NewMirror starts a mirror. It ends with ctx.
+func (c *Client) NewMirror(ctx context.Context, namespace string, kinds []MirrorKind) *Mirror {
+	m := &Mirror{kinds: kinds, parts: make([]part, len(kinds)), changed: make(chan struct{})}
+	for i := range kinds {
+		go m.follow(ctx, c, namespace, i)
+	}
+	return m
+}
+
+// Changed is closed when something is another than now. Get it before the
+// objects.
+func (m *Mirror) Changed() <-chan struct{} {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.changed
+}
+
+// Synced is true when every kind has been read once; err says why one could
+// not be read, or is not up to date now.
+func (m *Mirror) Synced() (ok bool, err error) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	ok = true
+	for i, p := range m.parts {
+		ok = ok && p.synced
+		if p.err != nil && !(m.kinds[i].Optional && p.synced) {
+			err = fmt.Errorf("reading %s: %w", m.kinds[i].Resource, p.err)
+		}
+	}
+	return ok, err
+}
+
+// Objects gives the objects of the i-th kind. They are shared: don't change
+// them.
+func (m *Mirror) Objects(i int) []Object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	out := make([]Object, 0, len(m.parts[i].objects))
+	for _, o := range m.parts[i].objects {
+		out = append(out, o)
+	}
+	return out
+}
+
+// Object gives one object of the i-th kind, nil when there is none.
+func (m *Mirror) Object(i int, name string) Object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.parts[i].objects[name]
+}
+
+func (m *Mirror) update(i int, f func(*part)) {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	f(&m.parts[i])
+	close(m.changed)
+	m.changed = make(chan struct{})
+}
+
+const (
+	// mirrorPause is the wait after a list or watch that failed; also the
+	// interval of lists where watching is forbidden.
+	mirrorPause = 2 * time.Second
+	// watchTime is how long the API server is asked to keep a watch, before
+	// jitter.
+	watchTime = 4 * time.Minute
+	// maxEvent bounds one event of a watch, in bytes: etcd's limit for an
+	// object, with room for JSON.
+	maxEvent = 16 << 20
+)
+
+func (m *Mirror) follow(ctx context.Context, c *Client, namespace string, i int) {
+	k := m.kinds[i]
+	for ctx.Err() == nil {
+		items, version, err := c.List(ctx, k.Kind, namespace, ListOptions{FieldSelector: k.FieldSelector})
+		if err == nil {
+			objects := make(map[string]Object, len(items))
+			for _, o := range items {
+				keepObject(objects, o)
+			}
+			m.update(i, func(p *part) { *p = part{synced: true, objects: objects} })
+			err = m.watch(ctx, c, namespace, i, version)
+		} else if k.Optional && apierrors.IsForbidden(err) {
+			m.update(i, func(p *part) { p.synced, p.err = true, err })
+		} else {
+			m.update(i, func(p *part) { p.err = err })
+		}
+		// An expired version is no error: the next list begins anew.
+		if err == nil || apierrors.IsResourceExpired(err) || apierrors.IsGone(err) {
+			continue
+		}
+		select {
+		case <-ctx.Done():
+		case <-time.After(mirrorPause):
+		}
+	}
+}
+
+// keepObject files an object by name, without what nobody looks at.
+func keepObject(objects map[string]Object, o Object) {
+	meta, _ := o["metadata"].(Object)
+	delete(meta, "managedFields")
+	if name, ok := meta["name"].(string); ok {
+		objects[name] = o
+	}
+}
+
+// watch follows the kind from a resource version on, over as many watches as it
+// takes, until one fails. What is known stays known then.
+func (m *Mirror) watch(ctx context.Context, c *Client, namespace string, i int, version string) error {
+	for ctx.Err() == nil {
+		started := time.Now()
+		next, err := m.watchOnce(ctx, c, namespace, i, version)
+		if err != nil {
+			return err
+		}
+		version = next
+		if time.Since(started) < mirrorPause {
+			// Something on the way ends watches at once: don't run in circles.
+			select {
+			case <-ctx.Done():
+			case <-time.After(mirrorPause):
+			}
+		}
+	}
+	return ctx.Err()
+}
+
+func (m *Mirror) watchOnce(ctx context.Context, c *Client, namespace string, i int, version string) (string, error) {
+	k := m.kinds[i]
+	last := watchTime + rand.N(watchTime/4)
+	// A server that forgets the watch is given up on a little later.
+	ctx, cancel := context.WithTimeout(ctx, last+30*time.Second)
+	defer cancel()
+	q := url.Values{
+		"watch": {"1"}, "allowWatchBookmarks": {"true"}, "resourceVersion": {version},
+		"timeoutSeconds": {strconv.Itoa(int(last.Seconds()))},
+	}
+	setIf(q, "fieldSelector", k.FieldSelector)
+	resp, err := c.open(ctx, request{method: http.MethodGet, path: k.path(namespace, ""), query: q})
+	if err != nil {
+		return version, err
+	}
+	defer resp.Body.Close()
+	if resp.StatusCode != http.StatusOK {
+		body, err := io.ReadAll(io.LimitReader(resp.Body, 1<<20))
+		if err != nil {
+			return version, err
+		}
+		return version, statusError(resp, body)
+	}
+	limited := &io.LimitedReader{R: resp.Body}
+	dec := json.NewDecoder(limited)
+	for {
+		limited.N = maxEvent
+		var ev struct {
+			Type   string          `json:"type"`
+			Object json.RawMessage `json:"object"`
+		}
+		if err := dec.Decode(&ev); err != nil {
+			if errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) && limited.N > 0 {
+				return version, nil // its time is over, or the connection's
+			}
+			return version, err
+		}
+		if ev.Type == "ERROR" {
+			var s metav1.Status
+			if err := json.Unmarshal(ev.Object, &s); err != nil {
+				return version, err
+			}
+			return version, &apierrors.StatusError{ErrStatus: s}
+		}
+		var o Object
+		if err := kjson.Unmarshal(ev.Object, &o); err != nil {
+			return version, err
+		}
+		meta, _ := o["metadata"].(Object)
+		if v, ok := meta["resourceVersion"].(string); ok && v != "" {
+			version = v
+		}
+		switch ev.Type {
+		case "ADDED", "MODIFIED":
+			m.update(i, func(p *part) { keepObject(p.objects, o) })
+		case "DELETED":
+			if name, ok := meta["name"].(string); ok {
+				m.update(i, func(p *part) { delete(p.objects, name) })
+			}
+		}
+	}
+}

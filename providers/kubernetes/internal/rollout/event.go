@@ -1,0 +1,51 @@
+package rollout
+
+import (
+	"fmt"
+	"strings"
+)
+
+// maxText bounds what of a foreign message is shown, in bytes.
+const maxText = 600
+
+// lastWarning gives the newest warning about an object, "" when there is none.
+// Kubelet and controllers repeat events; only the newest says what is so.
+func lastWarning(events []Object, uid string) (reason, message string) {
+	newest := ""
+	for _, e := range events {
+		if str(e, "type") != "Warning" || str(e, "involvedObject", "uid") != uid {
+			continue
+		}
+		if t := eventTime(e); t >= newest {
+			newest, reason, message = t, str(e, "reason"), clean(str(e, "message"))
+		}
+	}
+	return reason, message
+}
+
+// eventTime is RFC 3339, so that it sorts as text. Old events have
+// lastTimestamp, new ones eventTime and a series.
+func eventTime(e Object) string {
+	t := str(e, "metadata", "creationTimestamp")
+	for _, c := range []string{str(e, "lastTimestamp"), str(e, "eventTime"), str(e, "series", "lastObservedTime")} {
+		t = max(t, c)
+	}
+	return t
+}
+
+// eventLine is a warning as a line of a verdict's detail.
+func eventLine(events []Object, uid, what string) []string {
+	reason, message := lastWarning(events, uid)
+	if message == "" {
+		return nil
+	}
+	return []string{fmt.Sprintf("last event of %s: %s: %s", what, reason, message)}
+}
+
+// clean makes a foreign message one line without control characters.
+func clean(s string) string {
+	if len(s) > maxText {
+		s = strings.ToValidUTF8(s[:maxText], "") + "..."
+	}
+	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+}

@@ -1,0 +1,68 @@
+package rollout
+
+import (
+	"encoding/json"
+	"strings"
+)
+
+// newReplicaSet finds the ReplicaSet of the Deployment's current template, nil
+// when the controller has not made it. Like the controller it compares the
+// templates (deploymentutil.FindNewReplicaSet): the revision annotation lags.
+func newReplicaSet(d Object, sets []Object) Object {
+	want := templateKey(obj(d, "spec", "template"))
+	var found Object
+	for _, rs := range sets {
+		if templateKey(obj(rs, "spec", "template")) != want {
+			continue
+		}
+		// Of several the oldest is the controller's choice.
+		if found == nil || str(rs, "metadata", "creationTimestamp") < str(found, "metadata", "creationTimestamp") {
+			found = rs
+		}
+	}
+	return found
+}
+
+// templateKey is a template's content without the label that the controller
+// adds to each ReplicaSet's.
+func templateKey(t Object) string {
+	meta := Object{}
+	for k, v := range obj(t, "metadata") {
+		switch k {
+		case "creationTimestamp":
+		case "labels":
+			labels := Object{}
+			for name, value := range obj(t, "metadata", "labels") {
+				if name != "pod-template-hash" {
+					labels[name] = value
+				}
+			}
+			meta["labels"] = labels
+		default:
+			meta[k] = v
+		}
+	}
+	data, err := json.Marshal(Object{"metadata": meta, "spec": t["spec"]})
+	if err != nil {
+		return ""
+	}
+	return string(data)
+}
+
+// judgeReplicaSet says why a ReplicaSet cannot make its pods, "" when it can.
+func judgeReplicaSet(rs Object) (message, stuck string) {
+	c := condition(rs, "ReplicaFailure")
+	if str(c, "status") != "True" {
+		return "", ""
+	}
+	text := clean(str(c, "message"))
+	message = str(c, "reason") + note(text)
+	// Quota frees up, and webhooks and the API server come back. What
+	// admission refuses by its rules stays refused.
+	heals := strings.Contains(text, "exceeded quota") || strings.Contains(text, "failed calling webhook") ||
+		strings.Contains(text, "timeout") || strings.Contains(text, "etcdserver")
+	if !heals && (strings.Contains(text, "forbidden") || strings.Contains(text, "is invalid") || strings.Contains(text, "denied")) {
+		stuck = "pod refused " + str(rs, "metadata", "uid")
+	}
+	return message, stuck
+}

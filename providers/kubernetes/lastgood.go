@@ -1,0 +1,150 @@
+package kubernetes
+
+import (
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/client"
+	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
+)
+
+// The last template whose rollout was completed is kept in the cluster, so that
+// the way back survives lost state and a killed process. It is a
+// ControllerRevision, the kind that StatefulSets and DaemonSets use for the
+// same end; it goes with its Deployment. Its data never changes: a new template
+// makes a new one, and then the older ones are deleted.
+
+const (
+	// lastGoodLabel on a record has the uid of its Deployment.
+	lastGoodLabel = "yuba.fediversity.eu/last-good-of"
+	// maxName is the API server's limit for names.
+	maxName = 253
+)
+
+func revisions() client.Kind { return client.Builtin("apps/v1", "ControllerRevision") }
+
+// errNotOurs says that a Deployment's template is not applied by us.
+var errNotOurs = errors.New("other field managers own the image of its template")
+
+// configuration is the part of a Deployment that our field manager applied:
+// applying it again changes nothing.
+func configuration(live client.Object, manager string) (client.Object, error) {
+	tree := ownership.Owned(live, manager)
+	if tree == nil {
+		return nil, errNotOurs
+	}
+	part, _ := ownership.Project(live, tree)
+	conf, _ := part.(client.Object)
+	if !hasImages(templateOf(conf)) {
+		return nil, errNotOurs
+	}
+	meta := client.Object{}
+	for k, v := range metaOf(conf) {
+		meta[k] = v
+	}
+	meta["name"], meta["namespace"] = metaString(live, "name"), metaString(live, "namespace")
+	conf["apiVersion"], conf["kind"], conf["metadata"] = "apps/v1", "Deployment", meta
+	return conf, nil
+}
+
+func templateOf(o client.Object) client.Object {
+	spec, _ := o["spec"].(client.Object)
+	t, _ := spec["template"].(client.Object)
+	return t
+}
+
+// images gives the images of a template's containers.
+func images(template client.Object) []string {
+	spec, _ := template["spec"].(client.Object)
+	list, _ := spec["containers"].([]any)
+	var out []string
+	for _, c := range list {
+		m, _ := c.(client.Object)
+		if image, ok := m["image"].(string); ok {
+			out = append(out, image)
+		}
+	}
+	return out
+}
+
+func hasImages(template client.Object) bool {
+	spec, _ := template["spec"].(client.Object)
+	list, _ := spec["containers"].([]any)
+	return len(list) > 0 && len(images(template)) == len(list)
+}
+
+// remember records the template of a Deployment whose rollout is complete.
+func remember(ctx context.Context, c *client.Client, live client.Object) error {
+	conf, err := configuration(live, c.FieldManager())
+	if err != nil {
+		return err
+	}
+	namespace, name, uid := metaString(live, "namespace"), metaString(live, "name"), metaString(live, "uid")
+	template := templateOf(conf)
+	data, err := json.Marshal(template)
+	if err != nil {
+		return err
+	}
+	sum := sha256.Sum256(append([]byte(uid), data...))
+	suffix := "-last-good-" + hex.EncodeToString(sum[:5])
+	record := name[:min(len(name), maxName-len(suffix))] + suffix
+	generation, _ := generationOf(live)
+	_, _, err = c.Apply(ctx, revisions(), namespace, record, client.Object{
+		"apiVersion": "apps/v1", "kind": "ControllerRevision",
+		"metadata": client.Object{
+			"name": record, "namespace": namespace,
+			"labels": client.Object{lastGoodLabel: uid},
+			"ownerReferences": []any{client.Object{
+				"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid, "controller": true,
+			}},
+		},
+		"revision": generation,
+		"data":     client.Object{"spec": client.Object{"template": template}},
+	}, client.ApplyOptions{Force: true})
+	if err != nil {
+		return err
+	}
+	all, _, err := c.List(ctx, revisions(), namespace, client.ListOptions{LabelSelector: lastGoodLabel + "=" + uid})
+	if err != nil {
+		return err
+	}
+	for _, o := range all {
+		if metaString(o, "name") == record {
+			continue
+		}
+		if _, err := c.Delete(ctx, revisions(), namespace, metaString(o, "name"), metaString(o, "uid"), ""); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// lastGood gives the recorded template of a Deployment, nil when there is none.
+func lastGood(ctx context.Context, c *client.Client, namespace, uid string) (client.Object, error) {
+	all, _, err := c.List(ctx, revisions(), namespace, client.ListOptions{LabelSelector: lastGoodLabel + "=" + uid})
+	if err != nil {
+		return nil, err
+	}
+	// A process that was killed between making a record and deleting the older
+	// one left two.
+	var newest client.Object
+	best := int64(-1)
+	for _, o := range all {
+		if r, ok := o["revision"].(int64); ok && r > best {
+			newest, best = o, r
+		}
+	}
+	if newest == nil {
+		return nil, nil
+	}
+	data, _ := newest["data"].(client.Object)
+	template := templateOf(data)
+	if !hasImages(template) {
+		return nil, fmt.Errorf("ControllerRevision %s/%s holds no template", namespace, metaString(newest, "name"))
+	}
+	return template, nil
+}
