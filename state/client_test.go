@@ -3,15 +3,25 @@ package state
 import (
 	"bytes"
 	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/tls"
+	"crypto/x509"
 	"encoding/json"
+	"encoding/pem"
 	"errors"
 	"fmt"
 	"io"
+	"log"
+	"math/big"
 	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
+	"os"
+	"path/filepath"
 	"strings"
 	"sync"
 	"testing"
@@ -866,6 +876,72 @@ func TestConfigFromEnv(t *testing.T) {
 			t.Errorf("accepted %+v", bad)
 		}
 	}
+}
+
+func TestTLS(t *testing.T) {
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	tmpl := &x509.Certificate{
+		SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true,
+		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1)}, ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageServerAuth, x509.ExtKeyUsageClientAuth},
+	}
+	der, err := x509.CreateCertificate(rand.Reader, tmpl, tmpl, key.Public(), key)
+	must(t, err)
+	pkcs8, err := x509.MarshalPKCS8PrivateKey(key)
+	must(t, err)
+	certPEM := pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der})
+	keyPEM := pem.EncodeToMemory(&pem.Block{Type: "PRIVATE KEY", Bytes: pkcs8})
+	dir := t.TempDir()
+	certFile, keyFile := filepath.Join(dir, "cert.pem"), filepath.Join(dir, "key.pem")
+	must(t, os.WriteFile(certFile, certPEM, 0o600))
+	must(t, os.WriteFile(keyFile, keyPEM, 0o600))
+
+	t.Run("authority", func(t *testing.T) {
+		ctx, cancel := context.WithCancel(t.Context())
+		ready, done := make(chan string, 1), make(chan error, 1)
+		go func() {
+			done <- server.ListenAndServe(ctx, server.Config{
+				Listen: "127.0.0.1:0", Dir: filepath.Join(dir, "states"), TLSCert: certFile, TLSKey: keyFile,
+				Ready: func(base string, _ net.Addr) { ready <- base },
+			})
+		}()
+		base := <-ready
+		trusting := client(t, base+"/g", func(c *Config) { c.CACertificatePEM = string(certPEM) })
+		must(t, trusting.Put(ctx, stateOf(1, "")))
+		slept := 0
+		wary := client(t, base+"/g")
+		wary.sleep = func(context.Context, time.Duration) error { slept++; return nil }
+		wantError(t, wary.Put(ctx, stateOf(2, "")), "certificate", "the state is not saved")
+		if slept > 0 {
+			t.Error("an untrusted certificate was tried again")
+		}
+		var warned string
+		careless := client(t, base+"/g", func(c *Config) { c.SkipCertVerification = true; c.Warn = func(s string) { warned = s } })
+		must(t, careless.Put(ctx, stateOf(2, "")))
+		if !strings.Contains(warned, "not checked") {
+			t.Errorf("warned %q", warned)
+		}
+		for _, c := range []*Client{trusting, wary, careless} {
+			c.Close()
+		}
+		cancel()
+		must(t, <-done)
+	})
+	t.Run("own certificate", func(t *testing.T) {
+		pair, err := tls.X509KeyPair(certPEM, keyPEM)
+		must(t, err)
+		pool := x509.NewCertPool()
+		pool.AppendCertsFromPEM(certPEM)
+		ts := httptest.NewUnstartedServer(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {}))
+		ts.Config.ErrorLog = log.New(io.Discard, "", 0)
+		ts.TLS = &tls.Config{Certificates: []tls.Certificate{pair}, ClientAuth: tls.RequireAndVerifyClientCert, ClientCAs: pool}
+		ts.StartTLS()
+		defer ts.Close()
+		ca := func(c *Config) { c.CACertificatePEM = string(certPEM) }
+		known := client(t, ts.URL, ca, func(c *Config) { c.ClientCertificatePEM, c.ClientPrivateKeyPEM = string(certPEM), string(keyPEM) })
+		must(t, known.Put(t.Context(), stateOf(1, "")))
+		wantError(t, client(t, ts.URL, ca).Put(t.Context(), stateOf(1, "")), "certificate")
+	})
 }
 
 func TestPutRefusesWhatIsNoState(t *testing.T) {

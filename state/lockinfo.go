@@ -51,9 +51,9 @@ func ParseLockInfo(body []byte) (LockInfo, bool) {
 		return LockInfo{}, false
 	}
 	text := func(name string) string {
-		var s string
-		for key, raw := range fields {
-			if strings.EqualFold(key, name) && json.Unmarshal(raw, &s) == nil && s != "" {
+		for _, spelling := range []string{name, strings.ToLower(name)} {
+			var s string
+			if json.Unmarshal(fields[spelling], &s) == nil && s != "" {
 				return cleanText(s, maxLockField)
 			}
 		}
