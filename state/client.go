@@ -56,11 +56,11 @@ func identify(data []byte) (known, error) {
 	if len(trimmed) == 0 || trimmed[0] != '{' {
 		return k, errors.New("it is no JSON object")
 	}
-	if !json.Valid(data) {
+	var syntax *json.SyntaxError
+	if err := json.Unmarshal(data, &k); errors.As(err, &syntax) {
 		return k, errors.New("it is no complete JSON")
 	}
-	// Another type of serial or lineage is the engine's to judge.
-	_ = json.Unmarshal(data, &k)
+	// A serial or lineage of another type is the engine's to judge.
 	return k, nil
 }
 
@@ -220,8 +220,10 @@ func (c *Client) Put(ctx context.Context, data []byte) error {
 		case err != nil && !sent:
 			return heals(err), 0, withOutcome(err, "the state is not saved")
 		case err != nil:
-		case a.ok():
+		case a.ok() && !isHTML(a):
 			return false, 0, nil
+		case a.ok(): // a login page, or a server that is fond of pages
+			err = c.webPage(r, a)
 		case a.status == http.StatusTooManyRequests:
 			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not saved")
 		case !a.unclear():
@@ -389,7 +391,7 @@ func (c *Client) judgeLock(r request, a *answer, id string) error {
 	info, named := ParseLockInfo(a.body)
 	switch {
 	case a.ok() && isHTML(a):
-		return c.failed(r, fmt.Errorf("the server answers with a web page (%q): check the address and the login", c.words(a)))
+		return c.webPage(r, a)
 	case a.ok() && named && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("{")) && info.ID != id:
 		return c.refused(r, &answer{status: http.StatusLocked, header: a.header, body: a.body})
 	case a.ok():
@@ -407,6 +409,11 @@ func (c *Client) judgeLock(r request, a *answer, id string) error {
 		return nil
 	}
 	return c.refused(r, a)
+}
+
+// webPage is the error for a success that comes with a page instead of an answer.
+func (c *Client) webPage(r request, a *answer) error {
+	return c.failed(r, fmt.Errorf("the server answers with a web page (%q): check the address and the login", c.words(a)))
 }
 
 // setNoLocks reports whether this is new.
@@ -454,98 +461,100 @@ func (c *Client) Unlock(ctx context.Context, id string) error {
 	c.mu.Lock()
 	h, none := c.held, c.noLocks
 	c.mu.Unlock()
-	own := h != nil && h.id == id
 	if h == nil && none {
 		return nil
 	}
-	body := LockInfo{ID: id}.json()
-	if own {
-		body = h.info
+	u := &unlocking{c: c, id: id, r: request{op: "unlock", method: c.cfg.UnlockMethod, to: c.unlock, body: LockInfo{ID: id}.json()}}
+	if h != nil && h.id == id {
+		u.own, u.r.body = h, h.info
 	}
-	still := "the state is still locked: " + forceUnlock(id)
-	unsure := "it is not known whether the state is still locked; if it is: " + forceUnlock(id)
-	r := request{op: "unlock", method: c.cfg.UnlockMethod, to: c.unlock, body: body}
-	lost := false
-	err := c.attempts(ctx, func() (bool, time.Duration, error) {
-		a, sent, err := c.send(ctx, r)
-		if err != nil {
-			lost = lost || sent
-			if lost {
-				return heals(err), 0, withOutcome(err, unsure)
-			}
-			return heals(err), 0, withOutcome(err, still)
-		}
-		if a.ok() && !isHTML(a) {
-			return false, 0, nil
-		}
-		err = c.refused(r, a)
-		pause := retryAfter(a, time.Now())
-		switch {
-		case a.unclear():
-			lost = true
-			return true, pause, withOutcome(err, unsure)
-		case a.status == http.StatusTooManyRequests:
-			return true, pause, withOutcome(err, still)
-		}
-		holder, named := ParseLockInfo(a.body)
-		// Servers differ in how they say "that lock is not held".
-		refusal := a.status >= 400 && a.status < 500 && a.status != http.StatusUnauthorized && a.status != http.StatusForbidden
-		switch {
-		case refusal && named && holder.ID != id && lost:
-			return false, 0, nil // released, and taken again by someone else
-		case refusal && named && holder.ID != id:
-			return false, 0, withOutcome(err, "lock "+cleanText(id, 128)+" is not held any more")
-		case refusal && !named && lost && own:
-			// The lost attempt may have released it. Locking again tells: it is
-			// free or still ours (and released by the next attempt), or not ours.
-			again, err := c.probe(ctx, h, err)
-			lost = err != nil && again
-			return again, 0, err
-		case refusal && lost:
-			return false, 0, withOutcome(err, unsure)
-		case a.status == http.StatusNotFound || a.status == http.StatusGone || a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired:
-			return false, 0, withOutcome(err, "the server knows no lock "+cleanText(id, 128))
-		}
-		return false, 0, withOutcome(err, still)
-	})
-	if err != nil && lost && ctx.Err() != nil {
-		actx, cancel := stillAsk(ctx)
+	err := c.attempts(ctx, func() (bool, time.Duration, error) { return u.attempt(ctx) })
+	if err != nil && u.lost && ctx.Err() != nil {
+		last, cancel := stillAsk(ctx)
 		defer cancel()
-		if a, _, e := c.send(actx, r); e == nil {
-			holder, named := ParseLockInfo(a.body)
-			if a.ok() && !isHTML(a) || named && holder.ID != id {
-				err = nil
-			}
+		if _, _, e := u.attempt(last); e == nil {
+			err = nil
 		}
 	}
-	if err != nil {
-		return err
-	}
-	if own {
+	if err == nil && u.own != nil {
 		c.mu.Lock()
-		if c.held == h {
+		if c.held == u.own {
 			c.held = nil
 		}
 		c.mu.Unlock()
 	}
-	return nil
+	return err
 }
 
-// probe takes the Client's own lock again to see whether a lost UNLOCK released
-// it. again asks for another UNLOCK; no error and not again: it is released.
-func (c *Client) probe(ctx context.Context, h *held, refusal error) (again bool, err error) {
-	unsure := "it is not known whether the state is still locked; if it is: " + forceUnlock(h.id)
-	r := request{op: "lock", method: c.cfg.LockMethod, to: c.lock, body: h.info}
-	a, _, err := c.send(ctx, r)
+// unlocking is one lock's way to its release.
+type unlocking struct {
+	c    *Client
+	r    request
+	id   string
+	own  *held // the Client's own lock; nil to force
+	lost bool  // an attempt whose answer is not known may have released it
+}
+
+func (u *unlocking) still() string {
+	if u.lost {
+		return "it is not known whether the state is still locked; if it is: " + forceUnlock(u.id)
+	}
+	return "the state is still locked: " + forceUnlock(u.id)
+}
+
+func (u *unlocking) attempt(ctx context.Context) (again bool, pause time.Duration, err error) {
+	a, sent, err := u.c.send(ctx, u.r)
 	if err != nil {
-		return heals(err), withOutcome(refusal, unsure)
+		u.lost = u.lost || sent
+		return heals(err), 0, withOutcome(err, u.still())
+	}
+	if a.ok() && !isHTML(a) {
+		return false, 0, nil
+	}
+	err, pause = u.c.refused(u.r, a), retryAfter(a, time.Now())
+	switch {
+	case a.unclear():
+		u.lost = true
+		return true, pause, withOutcome(err, u.still())
+	case a.status == http.StatusTooManyRequests:
+		return true, pause, withOutcome(err, u.still())
+	case a.status < 400, a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
+		return false, 0, withOutcome(err, u.still())
+	}
+	// Servers differ in how they say that this lock is not held.
+	holder, named := ParseLockInfo(a.body)
+	gone := "lock " + cleanText(u.id, 128) + " is not held any more"
+	switch {
+	case named && holder.ID != u.id && u.lost:
+		return false, 0, nil // released, and taken again by someone else
+	case named && holder.ID != u.id:
+		return false, 0, withOutcome(err, gone)
+	case !named && u.lost && u.own != nil:
+		again, err = u.probe(ctx, err)
+		return again, 0, err
+	case !named && !u.lost && (a.status == http.StatusNotFound || a.status == http.StatusGone ||
+		a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired):
+		return false, 0, withOutcome(err, gone)
+	}
+	return false, 0, withOutcome(err, u.still())
+}
+
+// probe finds out whether a lost UNLOCK released the Client's own lock, by
+// taking it again: either it is held now, and another UNLOCK is due (again), or
+// it is someone else's, and thus released (no error).
+func (u *unlocking) probe(ctx context.Context, refusal error) (again bool, err error) {
+	r := request{op: "lock", method: u.c.cfg.LockMethod, to: u.c.lock, body: u.own.info}
+	a, _, err := u.c.send(ctx, r)
+	if err != nil {
+		return heals(err), withOutcome(refusal, u.still())
 	}
 	info, named := ParseLockInfo(a.body)
 	switch {
-	case a.ok() && (!named || info.ID == h.id), a.locked() && named && info.ID == h.id:
-		return true, withOutcome(refusal, "the state is still locked: "+forceUnlock(h.id))
+	case a.ok() && !isHTML(a) && (!named || info.ID == u.id), a.locked() && named && info.ID == u.id:
+		u.lost = false
+		return true, withOutcome(refusal, u.still())
 	case a.locked() && named:
 		return false, nil
 	}
-	return a.unclear(), withOutcome(refusal, unsure)
+	return a.unclear(), withOutcome(refusal, u.still())
 }

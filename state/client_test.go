@@ -748,6 +748,22 @@ func TestStatusesOfWrites(t *testing.T) {
 	}
 }
 
+func TestStateTooLargeForTheServer(t *testing.T) {
+	srv, err := server.New(server.Options{Dir: t.TempDir(), MaxStateBytes: 1 << 20})
+	must(t, err)
+	defer srv.Close()
+	ts := httptest.NewServer(srv)
+	defer ts.Close()
+	c := client(t, ts.URL+"/g", func(cfg *Config) { cfg.RetryMax = 0 })
+	must(t, c.Put(t.Context(), stateOf(1, "fits")))
+	wantError(t, c.Put(t.Context(), stateOf(2, strings.Repeat("x", 8<<20))), "413", "1048576 bytes", "not saved")
+	got, err := c.Get(t.Context())
+	must(t, err)
+	if !bytes.Equal(got, stateOf(1, "fits")) {
+		t.Errorf("got %d bytes", len(got))
+	}
+}
+
 func TestCancel(t *testing.T) {
 	t.Run("a lock on its way is given back", func(t *testing.T) {
 		ts := realServer(t)
@@ -942,6 +958,17 @@ func TestTLS(t *testing.T) {
 		must(t, known.Put(t.Context(), stateOf(1, "")))
 		wantError(t, client(t, ts.URL, ca).Put(t.Context(), stateOf(1, "")), "certificate")
 	})
+}
+
+// A login page with status 200 is no success of anything.
+func TestWebPageIsNoSuccess(t *testing.T) {
+	c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) {
+		w.Header().Set("Content-Type", "text/html")
+		_, _ = io.WriteString(w, "<title>Sign in</title>")
+	}))
+	wantError(t, c.Put(t.Context(), stateOf(1, "")), "web page", "Sign in", "not known whether the state is saved")
+	wantError(t, c.Lock(t.Context(), lockOf(idA)), "web page", "the state is not locked")
+	wantError(t, c.Unlock(t.Context(), idA), "Sign in", "still locked")
 }
 
 func TestPutRefusesWhatIsNoState(t *testing.T) {

@@ -47,6 +47,8 @@ const (
 	DefaultMaxStateBytes = 64 << 20
 
 	maxLockBytes = 64 << 10
+	// drainBytes bounds what is read of a body that is too large.
+	drainBytes = 128 << 20
 	maxLockID    = 255
 	maxName      = 200
 	maxSegments  = 8
@@ -400,12 +402,15 @@ func (s *Server) openVersion(name string, number uint64, open func(string) error
 // body reads a bounded body and checks it against the client's MD5.
 func body(w http.ResponseWriter, r *http.Request, limit int64) ([]byte, *reply) {
 	tooLarge := says(http.StatusRequestEntityTooLarge, "the body is larger than the %d bytes that this server accepts", limit)
-	if r.ContentLength > limit {
-		return nil, &tooLarge
-	}
-	data, err := io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	var data []byte
+	var err error
 	var large *http.MaxBytesError
-	if errors.As(err, &large) {
+	if r.ContentLength <= limit {
+		data, err = io.ReadAll(http.MaxBytesReader(w, r.Body, limit))
+	}
+	if r.ContentLength > limit || errors.As(err, &large) {
+		// A client that is still sending when the connection ends sees no answer.
+		_, _ = io.CopyN(io.Discard, r.Body, drainBytes)
 		return nil, &tooLarge
 	}
 	if err != nil {

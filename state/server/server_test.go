@@ -366,6 +366,36 @@ func TestListenAndServe(t *testing.T) {
 	}
 }
 
+// A full disk: said as such, the state before stays, and nothing is left over.
+func TestFullDisk(t *testing.T) {
+	dir := t.TempDir()
+	s, url := start(t, Options{Dir: dir})
+	status, body := ask(t, "POST", url+"/g", stateOf(1, "old"))
+	want(t, "write", status, body, 200)
+	ok := s.store.step
+	for _, full := range []string{"created", "half", "written", "synced", "renamed"} {
+		s.store.step = func(step string) error {
+			if step == full {
+				return &fs.PathError{Op: "write", Path: "x", Err: syscall.ENOSPC}
+			}
+			return nil
+		}
+		status, body = ask(t, "POST", url+"/g", stateOf(2, "new"))
+		want(t, "write", status, body, 507, "disk is full", "nothing was changed")
+		status, body = ask(t, "LOCK", url+"/g", lockOf("a1"))
+		want(t, "lock", status, body, 507)
+		status, body = ask(t, "GET", url+"/g", "")
+		want(t, "read", status, body, 200, stateOf(1, "old"))
+		left, err := os.ReadDir(filepath.Join(dir, "states", "g"))
+		if err != nil || len(left) != 1 {
+			t.Errorf("full at %s: left %v, %v", full, left, err)
+		}
+	}
+	s.store.step = ok
+	status, body = ask(t, "POST", url+"/g", stateOf(2, "new"))
+	want(t, "write with room again", status, body, 200)
+}
+
 const (
 	childDir  = "YUBA_TEST_STATE_SERVER_DIR"
 	childStep = "YUBA_TEST_STATE_SERVER_STEP" // kill -9 at this step of the second write
@@ -383,11 +413,12 @@ func TestMain(m *testing.M) {
 		os.Exit(1)
 	}
 	if at := os.Getenv(childStep); at != "" {
-		s.store.step = func(step string) {
+		s.store.step = func(step string) error {
 			if step == at {
 				_ = syscall.Kill(os.Getpid(), syscall.SIGKILL)
 				select {}
 			}
+			return nil
 		}
 	}
 	ln, err := net.Listen("tcp", "127.0.0.1:0")

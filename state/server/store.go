@@ -51,9 +51,9 @@ type store struct {
 		sync.Mutex
 		states map[string]*entry
 	}
-	// step, when set, is called at the points of a write where a crash could
-	// leave something behind.
-	step func(string)
+	// step is called at the points of a write where a crash or a full disk
+	// could leave something behind; tests make it one.
+	step func(string) error
 }
 
 // entry is what is known of one state on the disk.
@@ -91,7 +91,7 @@ func openStore(dir string, retain int) (*store, error) {
 		}
 		return nil, fmt.Errorf("lock %s: %w", dir, err)
 	}
-	s := &store{dir: dir, retain: retain, flock: f, step: func(string) {}}
+	s := &store{dir: dir, retain: retain, flock: f, step: func(string) error { return nil }}
 	for i := range s.shard {
 		s.shard[i].states = map[string]*entry{}
 	}
@@ -356,20 +356,28 @@ func (s *store) write(name, file string, data []byte) (err error) {
 			_ = os.Remove(f.Name())
 		}
 	}()
-	s.step("created")
+	if err = s.step("created"); err != nil {
+		return err
+	}
 	half := len(data) / 2
 	if _, err = f.Write(data[:half]); err != nil {
 		return err
 	}
-	s.step("half")
+	if err = s.step("half"); err != nil {
+		return err
+	}
 	if _, err = f.Write(data[half:]); err != nil {
 		return err
 	}
-	s.step("written")
+	if err = s.step("written"); err != nil {
+		return err
+	}
 	if err = f.Sync(); err != nil {
 		return err
 	}
-	s.step("synced")
+	if err = s.step("synced"); err != nil {
+		return err
+	}
 	if err = f.Close(); err != nil {
 		return err
 	}
@@ -377,14 +385,12 @@ func (s *store) write(name, file string, data []byte) (err error) {
 	if err = os.Rename(f.Name(), final); err != nil {
 		return err
 	}
-	s.step("renamed")
-	if err = syncDir(dir); err != nil {
+	if err = errors.Join(s.step("renamed"), syncDir(dir)); err != nil {
 		// Not known to be durable, so it must not be seen either.
 		_ = os.Remove(final)
 		return err
 	}
-	s.step("durable")
-	return nil
+	return s.step("durable")
 }
 
 func syncDir(dir string) error {
