@@ -48,10 +48,10 @@ const (
 
 	maxLockBytes = 64 << 10
 	// drainBytes bounds what is read of a body that is too large.
-	drainBytes = 128 << 20
-	maxLockID    = 255
-	maxName      = 200
-	maxSegments  = 8
+	drainBytes  = 128 << 20
+	maxLockID   = 255
+	maxName     = 200
+	maxSegments = 8
 )
 
 // Options configure a Server.
