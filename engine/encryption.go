@@ -12,9 +12,6 @@ import (
 	"github.com/opentofu/opentofu/internal/configs/configload"
 	"github.com/opentofu/opentofu/internal/encryption"
 	"github.com/opentofu/opentofu/internal/encryption/config"
-	"github.com/opentofu/opentofu/internal/encryption/keyprovider/aws_kms"
-	"github.com/opentofu/opentofu/internal/encryption/keyprovider/azure_vault"
-	"github.com/opentofu/opentofu/internal/encryption/keyprovider/gcp_kms"
 	"github.com/opentofu/opentofu/internal/encryption/keyprovider/openbao"
 	"github.com/opentofu/opentofu/internal/encryption/keyprovider/pbkdf2"
 	"github.com/opentofu/opentofu/internal/encryption/keyprovider/static"
@@ -67,20 +64,22 @@ func mentionsEncryption(files map[string][]byte) bool {
 }
 
 // encryptionRegistry holds the key providers and methods of OpenTofu, and the
-// static key provider, but not those that run a program ("external"): this
-// program starts no process. The three cloud ones are there so that naming them
-// gives an error that says they aren't linked.
+// static key provider. The cloud ones, and those that run a program, are there
+// to say that they aren't linked.
 func encryptionRegistry() (registry.Registry, error) {
+	const noProcess = "external key providers and methods are not linked into yuba: it starts no processes"
 	reg := lockingencryptionregistry.New()
 	return reg, errors.Join(
 		reg.RegisterKeyProvider(pbkdf2.New()),
 		reg.RegisterKeyProvider(static.New()),
 		reg.RegisterKeyProvider(openbao.New()),
-		reg.RegisterKeyProvider(aws_kms.New()),
-		reg.RegisterKeyProvider(gcp_kms.New()),
-		reg.RegisterKeyProvider(azure_vault.New()),
+		reg.RegisterKeyProvider(unlinkedKeys{"aws_kms", "the AWS KMS key provider is not linked into yuba; use pbkdf2 or openbao"}),
+		reg.RegisterKeyProvider(unlinkedKeys{"gcp_kms", "the Google Cloud KMS key provider is not linked into yuba; use pbkdf2 or openbao"}),
+		reg.RegisterKeyProvider(unlinkedKeys{"azure_vault", "the Azure Key Vault key provider is not linked into yuba; use pbkdf2 or openbao"}),
+		reg.RegisterKeyProvider(unlinkedKeys{"external", noProcess}),
 		reg.RegisterMethod(aesgcm.New()),
 		reg.RegisterMethod(unencrypted.New()),
+		reg.RegisterMethod(unlinkedMethod{"external", noProcess}),
 	)
 }
 

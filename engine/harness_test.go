@@ -178,3 +178,32 @@ func objectsIn(t *testing.T, state string) map[string]map[string]any {
 	}
 	return out
 }
+
+func pipe(t *testing.T) (r, w *os.File) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { r.Close() })
+	return r, w
+}
+
+// watched is a file whose content is copied to another and shown to see.
+func watched(t *testing.T, to *os.File, see func(string)) *os.File {
+	t.Helper()
+	r, w := pipe(t)
+	t.Cleanup(func() { w.Close() })
+	go func() {
+		buf := make([]byte, 64<<10)
+		for {
+			n, err := r.Read(buf)
+			if err != nil {
+				return
+			}
+			_, _ = to.Write(buf[:n])
+			see(string(buf[:n]))
+		}
+	}()
+	return w
+}

@@ -127,10 +127,10 @@ state { method = method.aes_gcm.m }
 `
 	}
 	for kind, c := range map[string]struct{ block, want string }{
-		"aws_kms":     {"key_provider \"aws_kms\" \"k\" {\n kms_key_id = \"x\"\n region = \"eu-west-1\"\n key_spec = \"AES_256\"\n}", "AWS is not linked into yuba"},
-		"gcp_kms":     {"key_provider \"gcp_kms\" \"k\" {\n kms_encryption_key = \"x\"\n key_length = 32\n}", "Google Cloud KMS is not linked into yuba"},
-		"azure_vault": {"key_provider \"azure_vault\" \"k\" {\n vault_uri = \"https://x.vault.azure.net\"\n vault_key_name = \"x\"\n key_length = 32\n}", "Azure is not linked into yuba"},
-		"external":    {"key_provider \"external\" \"k\" {\n command = [\"x\"]\n}", "external"},
+		"aws_kms":     {"key_provider \"aws_kms\" \"k\" {\n kms_key_id = \"x\"\n region = \"eu-west-1\"\n key_spec = \"AES_256\"\n}", "AWS KMS key provider is not linked into yuba"},
+		"gcp_kms":     {"key_provider \"gcp_kms\" \"k\" {\n kms_encryption_key = \"x\"\n key_length = 32\n}", "Google Cloud KMS key provider is not linked into yuba"},
+		"azure_vault": {"key_provider \"azure_vault\" \"k\" {\n vault_uri = \"https://vault-one.vault.azure.net\"\n vault_key_name = \"key-one\"\n key_length = 32\n}", "Azure Key Vault key provider is not linked into yuba"},
+		"external":    {"key_provider \"external\" \"k\" {\n command = [\"x\"]\n}", "it starts no processes"},
 		"nonsense":    {"key_provider \"nonsense\" \"k\" {}", "nonsense"},
 	} {
 		t.Run(kind, func(t *testing.T) {
@@ -152,8 +152,8 @@ func TestStatePush(t *testing.T) {
 	b := newBench(t)
 	b.ok(b.apply(one))
 	mine := b.store.State()
-	older := strings.Replace(mine, `"serial": 1`, `"serial": 0`, 1)
-	other := strings.Replace(mine, `"lineage": "`, `"lineage": "0`, 1)
+	older := strings.Replace(mine, `"serial":1`, `"serial":0`, 1)
+	other := strings.Replace(mine, `"lineage":"`, `"lineage":"0`, 1)
 	for name, content := range map[string]string{"older": older, "other": other, "broken": mine[:len(mine)/2], "empty": ""} {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
@@ -166,7 +166,7 @@ func TestStatePush(t *testing.T) {
 	}
 	b.fails(b.run(one, push("missing", false)))
 	b.ok(b.run(one, push("other", true)))
-	has(t, b.store.State(), `"lineage": "0`)
+	has(t, b.store.State(), `"lineage":"0`)
 	b.stdin = mine
 	b.ok(b.run(one, push("-", true)))
 	if objectsIn(t, b.store.State())["lab_thing.a"]["id"] != "thing-a" {
@@ -195,7 +195,7 @@ func TestShowState(t *testing.T) {
 		return func(ctx context.Context, e *engine.Engine) error { return e.Show(ctx, path) }
 	}
 	b := newBench(t)
-	has(t, b.ok(b.run(one, show(""))).out, "No state.")
+	has(t, b.ok(b.run(one, show(""))).out, "No resources are represented.")
 	b.ok(b.apply(one))
 	has(t, b.ok(b.run(one, show(""))).out, "# lab_thing.a:", `id = "thing-a"`, "Outputs:")
 	if err := os.WriteFile("s", []byte(b.store.State()), 0o600); err != nil {

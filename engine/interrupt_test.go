@@ -1,0 +1,104 @@
+package engine_test
+
+import (
+	"context"
+	"strings"
+	"testing"
+
+	engine "github.com/opentofu/opentofu/yuba"
+)
+
+// The first interrupt lets what runs finish, saves the state and releases the
+// lock; what hadn't begun isn't done.
+func TestInterrupt(t *testing.T) {
+	config := lab + `
+resource "lab_thing" "a" { name = "a" }
+resource "lab_thing" "b" { name = lab_thing.a.id }
+`
+	b := newBench(t)
+	interrupts := make(chan struct{}, 2)
+	b.set = func(o *engine.Options) { o.Interrupts = interrupts }
+	b.lab.On = func(ctx context.Context, method, name string) error {
+		if method == "Create" {
+			interrupts <- struct{}{}
+			<-ctx.Done() // the provider is told to stop
+		}
+		return nil
+	}
+	p := b.fails(b.apply(config))
+	has(t, p.err, "Interrupt received.", "Stopping operation...")
+	b.free()
+	if got := b.objects(); len(got) != 1 || got["lab_thing.a"] == nil {
+		t.Errorf("the state has %v", got)
+	}
+	b.lab.On = nil
+	b.ok(b.apply(config))
+}
+
+// The second one waits for nobody, and still releases the lock.
+func TestSecondInterrupt(t *testing.T) {
+	for method, config := range map[string]string{"Create": two, "Plan": two} {
+		t.Run(method, func(t *testing.T) {
+			b := newBench(t)
+			interrupts := make(chan struct{}, 2)
+			hang := make(chan struct{})
+			t.Cleanup(func() { close(hang) })
+			b.set = func(o *engine.Options) { o.Interrupts = interrupts }
+			b.lab.On = func(_ context.Context, m, name string) error {
+				if m == method && name == "bad" {
+					interrupts <- struct{}{}
+					interrupts <- struct{}{}
+					<-hang // whatever it is told
+				}
+				return nil
+			}
+			p := b.fails(b.apply(config))
+			has(t, p.err, "Two interrupts received.", "operation canceled")
+			b.free()
+		})
+	}
+}
+
+// An interrupt at the question isn't an answer.
+func TestInterruptAtQuestion(t *testing.T) {
+	b := newBench(t)
+	interrupts := make(chan struct{}, 1)
+	r, w := pipe(t)
+	defer w.Close()
+	b.set = func(o *engine.Options) {
+		o.Interrupts = interrupts
+		o.Stdin = r
+		stderr := o.Stderr
+		o.Stderr = watched(t, stderr, func(s string) {
+			if strings.Contains(s, "Enter a value:") {
+				interrupts <- struct{}{}
+			}
+		})
+	}
+	p := b.fails(b.run(one, apply(engine.ApplyOptions{})))
+	_ = p
+	if b.store.State() != "" {
+		t.Error("it was applied")
+	}
+	b.free()
+}
+
+// An interrupted plan doesn't go on to the next object.
+func TestInterruptDuringPlan(t *testing.T) {
+	b := newBench(t)
+	interrupts := make(chan struct{})
+	b.set = func(o *engine.Options) { o.Interrupts = interrupts }
+	first := true
+	b.lab.On = func(_ context.Context, method, name string) error {
+		if method == "Plan" && first {
+			first = false
+			interrupts <- struct{}{}
+		}
+		return nil
+	}
+	b.fails(b.apply(one))
+	if b.store.State() != "" {
+		t.Error("it was applied")
+	}
+	b.free()
+}
