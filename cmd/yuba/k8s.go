@@ -202,6 +202,35 @@ A node that does not become ready is set back to its last good image; the exit c
 			},
 		},
 		{
+			name:    "k8s import",
+			args:    "[FLAGS] ADDRESS ID",
+			summary: "Take an object that exists into the state.",
+			about: environment + `
+
+An apply adopts objects that exist by itself; import is for looking at what it would change first.
+The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPACE,name=NAME.`,
+			example: "yuba k8s import kubernetes_object.claim_web apiVersion=v1,kind=PersistentVolumeClaim,namespace=fediversity,name=web-state",
+			setup: func(f *flag.FlagSet) action {
+				var k k8sFlags
+				k.register(f)
+				return func(ctx context.Context, p process, args []string) error {
+					if len(args) != 2 {
+						return usagef("an address and an ID are needed")
+					}
+					set, err := k.graph(p)
+					if err != nil {
+						return err
+					}
+					s, err := open(ctx, p, set)
+					if err != nil {
+						return err
+					}
+					defer s.close()
+					return s.Import(ctx, args[0], args[1])
+				}
+			},
+		},
+		{
 			name:    "k8s nodes",
 			args:    "[FLAGS]",
 			summary: "Print the names of the group's nodes.",

@@ -1,10 +1,18 @@
 package main
 
 import (
+	"bufio"
 	"context"
+	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"log/slog"
+	"net"
 	"os"
+	"strings"
+
+	"golang.org/x/term"
 
 	"fediversity.eu/yuba/state/server"
 )
@@ -23,16 +31,37 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			setup: stateServe,
 		},
 		{
+			name:    "state passwd",
+			args:    "USER",
+			summary: "Make a line for the users file of 'state serve'.",
+			about:   "Reads the password from standard input and prints USER and its bcrypt hash.",
+			example: "yuba state passwd ci < password >> users",
+			setup: func(*flag.FlagSet) action {
+				return func(_ context.Context, p process, args []string) error {
+					if len(args) != 1 {
+						return usagef("one user is needed")
+					}
+					password, err := secretLine(p.stdin)
+					if err != nil {
+						return err
+					}
+					line, err := server.HashPassword(args[0], password)
+					if err != nil {
+						return err
+					}
+					_, err = fmt.Fprintln(p.stdout, line)
+					return err
+				}
+			},
+		},
+		{
 			name:    "state list",
+			args:    "[ADDRESS...]",
 			summary: "List the addresses of the objects in the state.",
 			example: "yuba state list",
 			setup: func(*flag.FlagSet) action {
-				return withState(0, func(ctx context.Context, p process, s *session, _ []string) error {
-					list, err := s.StateList(ctx)
-					for _, a := range list {
-						fmt.Fprintln(p.stdout, a)
-					}
-					return err
+				return withState(0, 1<<10, func(ctx context.Context, s *session, args []string) error {
+					return s.StateList(ctx, args...)
 				})
 			},
 		},
@@ -41,8 +70,8 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			summary: "Print the state as it is stored, decrypted.",
 			example: "yuba state pull > backup.tfstate",
 			setup: func(*flag.FlagSet) action {
-				return withState(0, func(ctx context.Context, p process, s *session, _ []string) error {
-					return s.StatePull(ctx, p.stdout)
+				return withState(0, 0, func(ctx context.Context, s *session, _ []string) error {
+					return s.StatePull(ctx)
 				})
 			},
 		},
@@ -54,13 +83,8 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			example: "yuba state push errored.tfstate",
 			setup: func(f *flag.FlagSet) action {
 				force := f.Bool("force", false, "store it whatever the lineage and serial of the stored one")
-				return withState(1, func(ctx context.Context, _ process, s *session, args []string) error {
-					in, err := os.Open(args[0])
-					if err != nil {
-						return err
-					}
-					defer in.Close()
-					return s.StatePush(ctx, in, *force)
+				return withState(1, 1, func(ctx context.Context, s *session, args []string) error {
+					return s.StatePush(ctx, args[0], *force)
 				})
 			},
 		},
@@ -72,46 +96,48 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			example: "yuba force-unlock 7f0b1f6e-3f0d-4f7c-a0a3-0c9f8d0a7d5e",
 			setup: func(f *flag.FlagSet) action {
 				force := f.Bool("force", false, "do not ask")
-				return withState(1, func(ctx context.Context, p process, s *session, args []string) error {
-					if !*force {
-						if err := confirm(p, fmt.Sprintf("Release the lock %s, which somebody else may hold?", args[0])); err != nil {
-							return err
-						}
-					}
-					if err := s.ForceUnlock(ctx, args[0]); err != nil {
-						return err
-					}
-					_, err := fmt.Fprintln(p.stdout, "The state is unlocked.")
-					return err
+				return withState(1, 1, func(ctx context.Context, s *session, args []string) error {
+					return s.ForceUnlock(ctx, args[0], *force)
 				})
 			},
 		},
 	}
 }
 
-// withState makes an action of one that works on the state with n arguments.
-func withState(n int, f func(context.Context, process, *session, []string) error) action {
+// withState makes an action of one that works on the state and takes least to
+// most arguments.
+func withState(least, most int, f func(context.Context, *session, []string) error) action {
 	return func(ctx context.Context, p process, args []string) error {
-		if len(args) != n {
-			return usagef("%d arguments are needed, there are %d", n, len(args))
+		switch {
+		case len(args) < least:
+			return usagef("an argument is missing")
+		case len(args) > most:
+			return usagef("unexpected argument %q", args[most])
 		}
-		s, err := open(ctx, p, settings{lock: lockFlags{lock: true}})
+		s, err := open(ctx, p, settings{lock: lockFlags{lock: true}, input: true})
 		if err != nil {
 			return err
 		}
 		defer s.close()
-		return f(ctx, p, s, args)
+		return f(ctx, s, args)
 	}
 }
 
-// confirm asks a question to which only "yes" is a yes.
-func confirm(p process, question string) error {
-	fmt.Fprintf(p.stderr, "%s\n  Only 'yes' will be accepted to approve.\n\n  Enter a value: ", question)
-	var answer string
-	if _, err := fmt.Fscanln(p.stdin, &answer); err != nil || answer != "yes" {
-		return fmt.Errorf("not approved; nothing was changed")
+// secretLine reads a password: from a terminal without showing it, else the
+// first line.
+func secretLine(f *os.File) (string, error) {
+	if term.IsTerminal(int(f.Fd())) {
+		b, err := term.ReadPassword(int(f.Fd()))
+		return string(b), err
 	}
-	return nil
+	line, err := bufio.NewReader(io.LimitReader(f, 1<<10)).ReadString('\n')
+	if err != nil && !errors.Is(err, io.EOF) {
+		return "", err
+	}
+	if line = strings.TrimRight(line, "\r\n"); line == "" {
+		return "", errors.New("standard input has no password")
+	}
+	return line, nil
 }
 
 func stateServe(f *flag.FlagSet) action {
@@ -121,6 +147,7 @@ func stateServe(f *flag.FlagSet) action {
 	f.StringVar(&c.UsersFile, "users", "", "htpasswd `file` with bcrypt entries: who may use the server")
 	f.StringVar(&c.TLSCert, "tls-cert", "", "certificate `file` in PEM")
 	f.StringVar(&c.TLSKey, "tls-key", "", "private key `file` in PEM")
+	f.IntVar(&c.Retain, "retain", server.DefaultRetain, "how many versions of each state are kept, a `number`")
 	f.BoolVar(&c.AllowAnonymous, "allow-anonymous", false, "serve without -users on an address other machines can reach")
 	return func(ctx context.Context, p process, args []string) error {
 		if err := noArgs(args); err != nil {
@@ -129,8 +156,8 @@ func stateServe(f *flag.FlagSet) action {
 		if c.Dir == "" {
 			return usagef("-dir is needed")
 		}
-		c.Log = p.stderr
-		c.Ready = func(address string) { fmt.Fprintf(p.stdout, "serving states on %s\n", address) }
+		c.Log = slog.New(slog.NewTextHandler(p.stderr, nil))
+		c.Ready = func(baseURL string, _ net.Addr) { fmt.Fprintf(p.stdout, "serving states on %s\n", baseURL) }
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
 		go func() {
