@@ -193,6 +193,11 @@ func metaOf(obj client.Object) client.Object {
 	return m
 }
 
+func annotationsOf(obj client.Object) client.Object {
+	m, _ := metaOf(obj)["annotations"].(client.Object)
+	return m
+}
+
 func metaString(obj client.Object, field string) string {
 	s, _ := metaOf(obj)[field].(string)
 	return s
@@ -339,9 +344,12 @@ func (r *objectResource) readImported(ctx context.Context, c *client.Client, k c
 	resp.Diagnostics.Append(setPrivate(ctx, resp.Private, keyMemory, mem)...)
 }
 
+// lastApplied is where kubectl apply keeps the manifest that it was given.
+const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
+
 // importedManifest makes the manifest of an object that somebody made: what our
-// field manager owns; else what any other applies; else all that isn't
-// obviously the server's.
+// field manager owns; else what any other applies, be it by the server or by
+// kubectl; else all that isn't obviously the server's.
 func importedManifest(live client.Object, manager string) client.Object {
 	tree := ownership.Owned(live, manager)
 	if tree == nil {
@@ -355,6 +363,13 @@ func importedManifest(live client.Object, manager string) client.Object {
 	if tree != nil {
 		part, _ := ownership.Project(live, tree)
 		out, _ = part.(client.Object)
+	}
+	if text, ok := annotationsOf(live)[lastApplied].(string); ok && out == nil {
+		var manifest client.Object
+		if kjson.Unmarshal([]byte(text), &manifest) == nil && manifest != nil {
+			// The live values of what was applied.
+			out, _ = ownership.Guess(manifest).Compare(manifest, live)
+		}
 	}
 	if out == nil {
 		out = client.Object{}
@@ -375,7 +390,7 @@ func importedManifest(live client.Object, manager string) client.Object {
 		kept := client.Object{}
 		for k, v := range ann {
 			// kubectl's own copy of the object, and the controller's counter.
-			if k != "kubectl.kubernetes.io/last-applied-configuration" && k != "deployment.kubernetes.io/revision" {
+			if k != lastApplied && k != "deployment.kubernetes.io/revision" {
 				kept[k] = v
 			}
 		}

@@ -218,6 +218,40 @@ func (m *Memory) Paths(manifest map[string]any) map[string]bool {
 	return out
 }
 
+// Guess makes a memory of a manifest that somebody else applied, without what
+// the server would tell: lists whose items all have different names are taken
+// as merged by name.
+func Guess(manifest map[string]any) *Memory {
+	m := &Memory{}
+	m.guess(manifest, "")
+	return m
+}
+
+func (m *Memory) guess(v any, place string) {
+	switch v := v.(type) {
+	case map[string]any:
+		for name, child := range v {
+			m.guess(child, place+"/"+escape(name))
+		}
+	case []any:
+		seen := map[string]bool{}
+		for _, it := range v {
+			item, _ := it.(map[string]any)
+			name, _ := item["name"].(string)
+			if name == "" || seen[name] {
+				return
+			}
+			seen[name] = true
+		}
+		if len(v) > 0 {
+			put(&m.Lists, place, List{Keys: []string{"name"}})
+		}
+		for _, it := range v {
+			m.guess(it, place+"/*")
+		}
+	}
+}
+
 // shape notes what the tree tells of the schema's lists and maps.
 func (m *Memory) shape(manifest any, tree Tree, place string) {
 	switch v := manifest.(type) {
