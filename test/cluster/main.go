@@ -1,80 +1,58 @@
-// Command kubelab is a multi-call binary with everything a test cluster
-// needs: etcd, the Kubernetes control plane, kubelet, kubectl and kwok.
+// Command kubelab is a Kubernetes cluster in one file, for tests: etcd, the
+// control plane, fake nodes (kwok), a storage provisioner, an OCI registry and
+// kubectl, all built from their modules.
+//
+//	kubelab up -dir DIR       start a cluster on loopback; ends with SIGTERM
+//	kubelab registry -dir DIR an OCI registry alone
+//	kubelab kubectl ...       kubectl
+//	kubelab PART ...          one part of the cluster, with its own flags
+//
+// What the fake nodes' pods do is decided by their images: see pods.go.
 package main
 
 import (
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
-	_ "time/tzdata"
-
-	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
-	"go.etcd.io/etcd/server/v3/etcdmain"
-	_ "k8s.io/client-go/plugin/pkg/client/auth"
-	"k8s.io/component-base/cli"
-	_ "k8s.io/component-base/logs/json/register"
-	_ "k8s.io/component-base/metrics/prometheus/clientgo"
-	_ "k8s.io/component-base/metrics/prometheus/version"
-	kubectl "k8s.io/kubectl/pkg/cmd"
-	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
-	apiserver "k8s.io/kubernetes/cmd/kube-apiserver/app"
-	kcm "k8s.io/kubernetes/cmd/kube-controller-manager/app"
-	scheduler "k8s.io/kubernetes/cmd/kube-scheduler/app"
-	kwokconfig "sigs.k8s.io/kwok/pkg/config"
-	kwok "sigs.k8s.io/kwok/pkg/kwok/cmd"
-	kwoklog "sigs.k8s.io/kwok/pkg/log"
-	kwoksignals "sigs.k8s.io/kwok/pkg/utils/signals"
+	"slices"
+	"strings"
 )
 
-func component(newCommand func() *cobra.Command) func() {
-	return func() { os.Exit(cli.Run(newCommand())) }
-}
-
-var commands = map[string]func(){
-	"etcd":                    func() { etcdmain.Main(os.Args) },
-	"kube-apiserver":          component(apiserver.NewAPIServerCommand),
-	"kube-controller-manager": component(kcm.NewControllerManagerCommand),
-	"kube-scheduler":          component(func() *cobra.Command { return scheduler.NewSchedulerCommand() }),
-	"kubectl": func() {
-		if err := cli.RunNoErrOutput(kubectl.NewDefaultKubectlCommand()); err != nil {
-			kubectlutil.CheckErr(err)
-		}
-	},
-	"kwok": runKwok,
-}
-
-func runKwok() {
-	pflag.CommandLine = pflag.NewFlagSet("kwok", pflag.ContinueOnError) // without Kubernetes' --version
-	flags := pflag.NewFlagSet("global", pflag.ContinueOnError)
-	flags.ParseErrorsAllowlist.UnknownFlags = true
-	flags.Usage = func() {}
-	ctx := kwoksignals.SetupSignalContext()
-	ctx, _ = kwoklog.InitFlags(ctx, flags)
-	ctx, err := kwokconfig.InitFlags(ctx, flags)
-	if err == nil {
-		c := kwok.NewCommand(ctx)
-		c.PersistentFlags().AddFlagSet(flags)
-		err = c.ExecuteContext(ctx)
-	}
-	if err != nil {
-		fmt.Fprintln(os.Stderr, "kwok:", err)
-		os.Exit(1)
+// commands are the programs in this file, by name. A program finds its
+// arguments in os.Args, as if it were alone.
+func commands() map[string]func() {
+	return map[string]func(){
+		"up":                      up,
+		"etcd":                    etcd,
+		"kube-apiserver":          apiserver,
+		"kube-controller-manager": controllerManager,
+		"kube-scheduler":          scheduler,
+		"kubectl":                 kubectl,
+		"kwok":                    kwok,
+		"pods":                    pods,
+		"registry":                registry,
+		"storage":                 storage,
 	}
 }
 
 func main() {
-	name := filepath.Base(os.Args[0])
-	run, ok := commands[name]
+	all := commands()
+	run, ok := all[filepath.Base(os.Args[0])]
 	if !ok && len(os.Args) > 1 {
-		name = os.Args[1]
-		if run, ok = commands[name]; ok {
-			os.Args = append([]string{name}, os.Args[2:]...)
+		if run, ok = all[os.Args[1]]; ok {
+			os.Args = os.Args[1:]
 		}
 	}
 	if !ok {
-		fmt.Fprintln(os.Stderr, "usage: kubelab etcd|kube-apiserver|kube-controller-manager|kube-scheduler|kubelet|kubectl|kwok ...")
+		fmt.Fprintln(os.Stderr, "usage: kubelab "+strings.Join(slices.Sorted(maps.Keys(all)), "|")+" ...")
 		os.Exit(2)
 	}
 	run()
+}
+
+// fail ends the program with err.
+func fail(err error) {
+	fmt.Fprintln(os.Stderr, "kubelab:", err)
+	os.Exit(1)
 }
