@@ -30,8 +30,8 @@ type ApplyOptions struct {
 // it.
 func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 	destroy := o.Mode == Destroy
-	view := views.NewApply(e.term.viewOptions(), destroy, e.term.results)
-	op := e.operation(e.operationView(view.Operation()), append(view.Hooks(), e.term.progressHooks()...), e.lockView(view.Backend()))
+	view := views.NewApply(e.tty.viewOptions(), destroy, e.tty.results)
+	op := e.operation(e.operationView(view.Operation()), append(view.Hooks(), e.tty.progressHooks()...), e.lockView(view.Backend()))
 	op.Type = backend.OperationTypeApply
 	op.AutoApprove = o.AutoApprove
 	if err := e.planOptions(op, o.PlanOptions); err != nil {

@@ -12,7 +12,7 @@ import (
 // ForceUnlock releases the lock with this ID, whoever holds it. It asks first,
 // unless force is set.
 func (e *Engine) ForceUnlock(ctx context.Context, id string, force bool) error {
-	view := views.NewUnlock(e.term.viewOptions(), e.term.results)
+	view := views.NewUnlock(e.tty.viewOptions(), e.tty.results)
 	fail := func(err error) error {
 		diags := tfdiags.Diagnostics{}.Append(err)
 		if e.opts.JSON {

@@ -15,10 +15,10 @@ import (
 // Import puts an object that exists into the state, under an address that the
 // configuration has.
 func (e *Engine) Import(ctx context.Context, addr, id string) (err error) {
-	view := views.NewImport(e.term.viewOptions(), e.term.results)
+	view := views.NewImport(e.tty.viewOptions(), e.tty.results)
 	fail := func(diags tfdiags.Diagnostics) error {
 		if e.opts.JSON {
-			view.Diagnostics(e.term.ours(diags))
+			view.Diagnostics(e.tty.ours(diags))
 			return ErrReported
 		}
 		return e.fail(diags)
@@ -45,7 +45,7 @@ func (e *Engine) Import(ctx context.Context, addr, id string) (err error) {
 	if e.opts.JSON {
 		hooks = view.Hooks()
 	}
-	op := e.operation(e.operationView(view.Operation()), append(hooks, e.term.progressHooks()...), e.lockView(view.Backend()))
+	op := e.operation(e.operationView(view.Operation()), append(hooks, e.tty.progressHooks()...), e.lockView(view.Backend()))
 	op.StateLocker = op.StateLocker.WithContext(ctx)
 	run, mgr, more := e.local().LocalRun(ctx, op)
 	if diags = diags.Append(more); more.HasErrors() {

@@ -6,10 +6,12 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"strings"
 	"sync"
 
 	"github.com/opentofu/opentofu/internal/tofu"
+	"golang.org/x/term"
 )
 
 // asker asks the user. It is always there: with no asker at all, OpenTofu
@@ -17,7 +19,8 @@ import (
 type asker struct {
 	enabled bool
 	apply   string // the command that a hint names
-	term    *term
+	tty     *tty
+	stdin   *os.File // nil if there is none
 
 	mu    sync.Mutex
 	in    *bufio.Reader
@@ -31,8 +34,8 @@ type answer struct {
 
 var _ tofu.UIInput = (*asker)(nil)
 
-func newAsker(opts Options, t *term) *asker {
-	return &asker{enabled: opts.Input, apply: opts.Commands.Apply, term: t, in: bufio.NewReader(opts.stdin())}
+func newAsker(opts Options, t *tty) *asker {
+	return &asker{enabled: opts.Input, apply: opts.Commands.Apply, tty: t, stdin: opts.Stdin, in: bufio.NewReader(opts.stdin())}
 }
 
 // Input asks and reads one line. Only a whole line is an answer: an input that
@@ -55,22 +58,34 @@ func (a *asker) Input(ctx context.Context, q *tofu.InputOpts) (string, error) {
 		fmt.Fprintf(&b, "\n  [bold]Default:[reset] %s\n", q.Default)
 	}
 	b.WriteString("\n  [bold]Enter a value:[reset] ")
-	a.term.ask(b.String())
+	a.tty.ask(b.String())
 
+	restore := func() {}
 	if a.lines == nil {
 		a.lines = make(chan answer, 1)
+		read := a.readLine
+		if fd, ok := a.terminal(); ok && q.Secret {
+			if old, err := term.GetState(fd); err == nil {
+				restore = func() { _ = term.Restore(fd, old) }
+			}
+			read = func() (string, error) { // without echo
+				b, err := term.ReadPassword(fd)
+				return string(b), err
+			}
+		}
 		go func(out chan<- answer) {
-			line, err := a.in.ReadString('\n')
+			line, err := read()
 			out <- answer{line, err}
 		}(a.lines)
 	}
 	select {
 	case <-ctx.Done():
-		a.term.ask("\n")
+		restore()
+		a.tty.ask("\n")
 		return "", errors.New("interrupted")
 	case got := <-a.lines:
 		a.lines = nil
-		a.term.ask("\n")
+		a.tty.ask("\n")
 		switch {
 		case errors.Is(got.err, io.EOF):
 			return "", errors.New("the standard input ended without an answer, which approves nothing; nothing was changed")
@@ -82,6 +97,17 @@ func (a *asker) Input(ctx context.Context, q *tofu.InputOpts) (string, error) {
 		}
 		return got.line, nil
 	}
+}
+
+func (a *asker) readLine() (string, error) { return a.in.ReadString('\n') }
+
+// terminal is the descriptor that is typed at, if it is one.
+func (a *asker) terminal() (fd int, ok bool) {
+	if a.stdin == nil {
+		return 0, false
+	}
+	fd = int(a.stdin.Fd())
+	return fd, term.IsTerminal(fd)
 }
 
 // approvalID is OpenTofu's ID of the question whether to apply.

@@ -19,7 +19,10 @@ func TestLocked(t *testing.T) {
 	b := newBench(t)
 	b.store.Hold([]byte(othersLock))
 	verbs := map[string]func(context.Context, *engine.Engine) error{
-		"plan":   func(ctx context.Context, e *engine.Engine) error { _, err := e.Plan(ctx, engine.PlanOptions{}); return err },
+		"plan": func(ctx context.Context, e *engine.Engine) error {
+			_, err := e.Plan(ctx, engine.PlanOptions{})
+			return err
+		},
 		"apply":  apply(engine.ApplyOptions{AutoApprove: true}),
 		"import": func(ctx context.Context, e *engine.Engine) error { return e.Import(ctx, "lab_thing.a", "a") },
 	}

@@ -51,7 +51,7 @@ func (e *Engine) lockView(results views.Backend) views.StateLocker {
 	if e.opts.JSON {
 		return results.StateLocker()
 	}
-	return views.NewBackendHuman(e.term.progress).StateLocker()
+	return views.NewBackendHuman(e.tty.progress).StateLocker()
 }
 
 // cancelGrace is how long a cancelled operation may take to end.
@@ -79,6 +79,10 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	stop.stop()
 	running.Stop()
 	op.View.Interrupted()
+	if v, ok := op.View.(*operationView); ok && !v.planned.Load() {
+		// OpenTofu stops the providers too, but not in the plan of an apply.
+		go func() { _ = e.linked.pool.Stop(context.WithoutCancel(ctx)) }()
+	}
 	select {
 	case <-running.Done():
 		return e.result(running)

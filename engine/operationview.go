@@ -2,11 +2,13 @@ package engine
 
 import (
 	"strings"
+	"sync/atomic"
 
 	"github.com/opentofu/opentofu/internal/command/format"
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/plans"
 	"github.com/opentofu/opentofu/internal/tfdiags"
+	"github.com/opentofu/opentofu/internal/tofu"
 )
 
 // operationView is OpenTofu's view of a plan or an apply, with all that isn't a
@@ -14,14 +16,21 @@ import (
 type operationView struct {
 	views.Operation // of the results
 	other           views.Operation
-	term            *term
+	tty             *tty
 	linked          *linked
+	planned         atomic.Bool // the plan has been printed
+}
+
+// Plan prints the plan.
+func (v *operationView) Plan(plan *plans.Plan, schemas *tofu.Schemas) {
+	v.planned.Store(true)
+	v.Operation.Plan(plan, schemas)
 }
 
 func (e *Engine) operationView(results views.Operation) views.Operation {
-	v := &operationView{Operation: results, other: results, term: e.term, linked: e.linked}
+	v := &operationView{Operation: results, other: results, tty: e.tty, linked: e.linked}
 	if !e.opts.JSON {
-		v.other = views.NewOperation(e.term.viewOptions().ViewType, e.term.progress.RunningInAutomation(), e.term.progress)
+		v.other = views.NewOperation(e.tty.viewOptions().ViewType, e.tty.progress.RunningInAutomation(), e.tty.progress)
 	}
 	return v
 }
@@ -36,7 +45,7 @@ func (v *operationView) Cancelled(planMode plans.Mode) { v.other.Cancelled(planM
 const inconsistentLocks = "Inconsistent dependency lock file"
 
 func (v *operationView) Diagnostics(diags tfdiags.Diagnostics) {
-	diags = v.term.ours(diags)
+	diags = v.tty.ours(diags)
 	for i, d := range diags {
 		if d.Description().Summary != inconsistentLocks {
 			continue
@@ -63,23 +72,23 @@ func namesIn(detail string) (names []string) {
 
 // PlanNextStep says how to go on. It belongs to the plan's text.
 func (v *operationView) PlanNextStep(planPath, _ string) {
-	if v.term.opts.JSON || v.term.results.RunningInAutomation() {
+	if v.tty.opts.JSON || v.tty.results.RunningInAutomation() {
 		return
 	}
-	cmd := v.term.opts.Commands.Apply
+	cmd := v.tty.opts.Commands.Apply
 	hint := "Note: You didn't use the -out option to save this plan, so OpenTofu can't guarantee to take exactly these actions if you run \"" + cmd + "\" now."
 	if planPath != "" {
 		hint = "Saved the plan to: " + planPath + "\n\nTo perform exactly these actions, run the following command to apply:\n    " + cmd + " " + quoted(planPath)
 	}
-	s := v.term.streams
-	s.Println(format.HorizontalRule(v.term.results.Colorize(), s.Stdout.Columns()))
+	s := v.tty.streams
+	s.Println(format.HorizontalRule(v.tty.results.Colorize(), s.Stdout.Columns()))
 	s.Print(format.WordWrap("\n"+hint, s.Stdout.Columns()) + "\n")
 }
 
 func quoted(path string) string { return `"` + strings.ReplaceAll(path, `"`, `\"`) + `"` }
 
 // progressHooks are the hooks that print progress for humans, if any.
-func (t *term) progressHooks() []hook {
+func (t *tty) progressHooks() []hook {
 	switch {
 	case t.opts.JSON, t.opts.Concise, t.opts.Events != nil:
 		return nil

@@ -13,7 +13,7 @@ import (
 // prints just the value of one, with no newline. Sensitive values are printed
 // when asked for by name, by raw, or with JSON, as stock tofu does.
 func (e *Engine) Output(ctx context.Context, name string, raw bool) error {
-	opts := e.term.viewOptions()
+	opts := e.tty.viewOptions()
 	if raw {
 		if e.opts.JSON {
 			return e.fail(tfdiags.Diagnostics{}.Append(sourceless("Invalid output format", "The -raw and -json options are mutually-exclusive.")))
@@ -26,9 +26,9 @@ func (e *Engine) Output(ctx context.Context, name string, raw bool) error {
 	}
 	state := mgr.State()
 	if state == nil {
-		return e.fail(views.NewOutput(opts, e.term.results).Output(name, nil))
+		return e.fail(views.NewOutput(opts, e.tty.results).Output(name, nil))
 	}
-	return e.fail(views.NewOutput(opts, e.term.results).Output(name, state.RootModule().OutputValues))
+	return e.fail(views.NewOutput(opts, e.tty.results).Output(name, state.RootModule().OutputValues))
 }
 
 // errLoad is how stock tofu words that a state can't be read.

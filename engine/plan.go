@@ -47,8 +47,8 @@ type PlanOptions struct {
 // Plan plans and prints the plan. It reports whether there is something to
 // apply, which -detailed-exitcode tells as 2.
 func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err error) {
-	view := views.NewPlan(e.term.viewOptions(), e.term.results)
-	op := e.operation(e.operationView(view.Operation()), append(view.Hooks(), e.term.progressHooks()...), e.lockView(view.Backend()))
+	view := views.NewPlan(e.tty.viewOptions(), e.tty.results)
+	op := e.operation(e.operationView(view.Operation()), append(view.Hooks(), e.tty.progressHooks()...), e.lockView(view.Backend()))
 	op.Type = backend.OperationTypePlan
 	if err := e.planOptions(op, o); err != nil {
 		return false, err

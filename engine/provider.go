@@ -30,12 +30,14 @@ type linked struct {
 	factories plugins.ProviderFactories
 	library   plugins.Library // one for all verbs: it keeps the schemas
 	locks     *depsfile.Locks
+	pool      *direct.Pool
 }
 
 func link(providers []Provider) (*linked, error) {
 	l := &linked{
 		factories: plugins.ProviderFactories{addrs.NewBuiltInProvider("terraform"): builtin.Factory},
 		locks:     depsfile.NewLocks(),
+		pool:      &direct.Pool{Log: providerLog()},
 	}
 	for _, p := range providers {
 		a, diags := addrs.ParseProviderSourceString(p.Address)
@@ -45,7 +47,7 @@ func link(providers []Provider) (*linked, error) {
 		if _, twice := l.factories[a]; twice {
 			return nil, fmt.Errorf("provider %s is linked twice", a)
 		}
-		l.factories[a] = direct.Factory(p.New)
+		l.factories[a] = l.pool.Factory(a.Type, p.New)
 		// There is no package that a checksum could be of.
 		l.locks.SetProviderOverridden(a)
 		l.addrs = append(l.addrs, a.String())

@@ -85,7 +85,7 @@ func (e *Engine) showPlan(ctx context.Context, p *savedPlan) error {
 	if diags.HasErrors() {
 		return e.fail(diags)
 	}
-	if views.NewShow(e.term.viewOptions(), e.term.results).DisplayPlan(ctx, p.plan, nil, p.config, p.prior, schemas) != 0 {
+	if views.NewShow(e.tty.viewOptions(), e.tty.results).DisplayPlan(ctx, p.plan, nil, p.config, p.prior, schemas) != 0 {
 		return ErrReported
 	}
 	return nil
@@ -100,7 +100,7 @@ func (e *Engine) showState(ctx context.Context, file *statefile.File) error {
 	if diags.HasErrors() {
 		return e.fail(diags)
 	}
-	if views.NewShow(e.term.viewOptions(), e.term.results).DisplayState(ctx, file, schemas) != 0 {
+	if views.NewShow(e.tty.viewOptions(), e.tty.results).DisplayState(ctx, file, schemas) != 0 {
 		return ErrReported
 	}
 	return nil

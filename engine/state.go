@@ -71,7 +71,7 @@ func (e *Engine) StatePush(ctx context.Context, path string, force bool) (err er
 	if err != nil {
 		return fail("Failed to load destination state", err)
 	}
-	locker := e.locker(views.NewBackendHuman(e.term.progress).StateLocker()).WithContext(ctx)
+	locker := e.locker(views.NewBackendHuman(e.tty.progress).StateLocker()).WithContext(ctx)
 	if diags := locker.Lock(mgr, "state-push"); diags.HasErrors() {
 		return e.fail(diags)
 	}

@@ -53,6 +53,18 @@ func TestLostWrite(t *testing.T) {
 	}
 }
 
+// Where no file can be written, the state is printed.
+func TestLostWriteWithoutFile(t *testing.T) {
+	b := newBench(t)
+	if err := os.Mkdir("errored.tfstate", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	b.store.OnPut = func() error { return errors.New("507 insufficient storage") }
+	p := b.fails(b.apply(one))
+	has(t, p.err, `"thing-a"`, "yuba state push errored.tfstate")
+	b.free()
+}
+
 // A write that fails once and works at the end leaves no file behind.
 func TestErroredStateIsNotLeftBehind(t *testing.T) {
 	b := newBench(t)

@@ -13,7 +13,7 @@ import (
 // of what the providers manage.
 func (e *Engine) Validate(ctx context.Context) error {
 	diags := e.validate(ctx)
-	view := views.NewValidate(e.term.viewOptions(), e.term.results)
+	view := views.NewValidate(e.tty.viewOptions(), e.tty.results)
 	switch {
 	case e.opts.JSON || len(diags) == 0:
 		if view.Results(diags) != 0 {
@@ -23,10 +23,10 @@ func (e *Engine) Validate(ctx context.Context) error {
 	case diags.HasErrors():
 		return e.fail(diags)
 	}
-	e.term.diagnostics(diags)
-	e.term.streams.Println(format.WordWrap(e.term.results.Colorize().Color(
+	e.tty.diagnostics(diags)
+	e.tty.streams.Println(format.WordWrap(e.tty.results.Colorize().Color(
 		"[green][bold]Success![reset] The configuration is valid, but there were some validation warnings as shown above."),
-		e.term.streams.Stdout.Columns()))
+		e.tty.streams.Stdout.Columns()))
 	return nil
 }
 

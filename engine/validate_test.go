@@ -78,9 +78,12 @@ resource "null_resource" "b" {}
 	b := newBench(t)
 	for name, verb := range map[string]func(context.Context, *engine.Engine) error{
 		"validate": validate,
-		"plan":     func(ctx context.Context, e *engine.Engine) error { _, err := e.Plan(ctx, engine.PlanOptions{}); return err },
-		"apply":    apply(engine.ApplyOptions{AutoApprove: true}),
-		"destroy":  apply(engine.ApplyOptions{PlanOptions: engine.PlanOptions{Mode: engine.Destroy}, AutoApprove: true}),
+		"plan": func(ctx context.Context, e *engine.Engine) error {
+			_, err := e.Plan(ctx, engine.PlanOptions{})
+			return err
+		},
+		"apply":   apply(engine.ApplyOptions{AutoApprove: true}),
+		"destroy": apply(engine.ApplyOptions{PlanOptions: engine.PlanOptions{Mode: engine.Destroy}, AutoApprove: true}),
 	} {
 		t.Run(name, func(t *testing.T) {
 			b.t = t

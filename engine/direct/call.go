@@ -24,18 +24,21 @@ type call struct {
 
 // begin looks up what the call is about. The caller defers rescue, and goes on
 // unless the call has failed.
-func (p *provider) begin(ctx context.Context, method string, kind objectKind, typeName string, diags *tfdiags.Diagnostics) *call {
+func (p *provider) begin(ctx context.Context, method string, kind objectKind, typeName string, diags *tfdiags.Diagnostics) (*call, context.Context) {
 	c := &call{method: method, typeName: typeName, diags: diags}
+	if p.pool.Log != nil {
+		ctx = p.pool.Log(ctx, p.name)
+	}
 	s := p.schemas.get(ctx, p.server)
 	if s.resp.Diagnostics.HasErrors() {
 		*diags = diags.Append(s.resp.Diagnostics)
-		return c
+		return c, ctx
 	}
 	c.meta = s.meta
 	if c.obj = s.objects[kind][typeName]; c.obj == nil {
 		c.fail(fmt.Errorf("unknown %s %q", kind, typeName))
 	}
-	return c
+	return c, ctx
 }
 
 func (c *call) fail(err error)                             { *c.diags = c.diags.Append(err) }

@@ -8,7 +8,7 @@ import (
 )
 
 func (p *provider) ValidateDataResourceConfig(ctx context.Context, q providers.ValidateDataResourceConfigRequest) (out providers.ValidateDataResourceConfigResponse) {
-	c := p.begin(ctx, "ValidateDataResourceConfig", dataObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ValidateDataResourceConfig", dataObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	config := c.encode(q.Config)
 	if c.failed() {
@@ -22,7 +22,7 @@ func (p *provider) ValidateDataResourceConfig(ctx context.Context, q providers.V
 }
 
 func (p *provider) ReadDataSource(ctx context.Context, q providers.ReadDataSourceRequest) (out providers.ReadDataSourceResponse) {
-	c := p.begin(ctx, "ReadDataSource", dataObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ReadDataSource", dataObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	req := &tfprotov6.ReadDataSourceRequest{
 		TypeName:           q.TypeName,

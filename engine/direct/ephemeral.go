@@ -10,7 +10,7 @@ import (
 )
 
 func (p *provider) ValidateEphemeralConfig(ctx context.Context, q providers.ValidateEphemeralConfigRequest) (out providers.ValidateEphemeralConfigResponse) {
-	c := p.begin(ctx, "ValidateEphemeralConfig", ephemeralObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ValidateEphemeralConfig", ephemeralObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	config := c.encode(q.Config)
 	if c.failed() {
@@ -24,7 +24,7 @@ func (p *provider) ValidateEphemeralConfig(ctx context.Context, q providers.Vali
 }
 
 func (p *provider) OpenEphemeralResource(ctx context.Context, q providers.OpenEphemeralResourceRequest) (out providers.OpenEphemeralResourceResponse) {
-	c := p.begin(ctx, "OpenEphemeralResource", ephemeralObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "OpenEphemeralResource", ephemeralObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	config := c.encode(q.Config)
 	if c.failed() {
@@ -47,7 +47,7 @@ func (p *provider) OpenEphemeralResource(ctx context.Context, q providers.OpenEp
 }
 
 func (p *provider) RenewEphemeralResource(ctx context.Context, q providers.RenewEphemeralResourceRequest) (out providers.RenewEphemeralResourceResponse) {
-	c := p.begin(ctx, "RenewEphemeralResource", ephemeralObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "RenewEphemeralResource", ephemeralObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	if c.failed() {
 		return out
@@ -63,7 +63,7 @@ func (p *provider) RenewEphemeralResource(ctx context.Context, q providers.Renew
 }
 
 func (p *provider) CloseEphemeralResource(ctx context.Context, q providers.CloseEphemeralResourceRequest) (out providers.CloseEphemeralResourceResponse) {
-	c := p.begin(ctx, "CloseEphemeralResource", ephemeralObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "CloseEphemeralResource", ephemeralObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	if c.failed() {
 		return out

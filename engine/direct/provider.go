@@ -15,29 +15,63 @@ package direct
 import (
 	"context"
 	"errors"
+	"maps"
+	"slices"
+	"sync"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/opentofu/opentofu/internal/providers"
 )
 
+// Pool makes instances of providers and knows those that are in use.
+type Pool struct {
+	// Log, if set, prepares the context of a call for the provider's log lines.
+	Log func(ctx context.Context, name string) context.Context
+
+	mu   sync.Mutex
+	live map[*provider]struct{}
+}
+
 // Factory returns a factory of instances of the provider, each on a server of
-// its own. The schema is asked for once, whatever the number of instances.
-func Factory(newServer func() tfprotov6.ProviderServer) providers.Factory {
+// its own. The schema is asked for once, whatever the number of instances. The
+// name is for log lines.
+func (pool *Pool) Factory(name string, newServer func() tfprotov6.ProviderServer) providers.Factory {
 	s := &schemas{}
-	return func() (p providers.Interface, err error) {
+	return func() (_ providers.Interface, err error) {
 		defer rescueError(&err, "starting the provider")
 		server := newServer()
 		if server == nil {
 			return nil, errors.New("the provider has no server")
 		}
-		return &provider{server: server, schemas: s}, nil
+		p := &provider{server: server, schemas: s, name: name, pool: pool}
+		pool.mu.Lock()
+		defer pool.mu.Unlock()
+		if pool.live == nil {
+			pool.live = map[*provider]struct{}{}
+		}
+		pool.live[p] = struct{}{}
+		return p, nil
 	}
+}
+
+// Stop asks all instances that are in use to end their running calls soon.
+func (pool *Pool) Stop(ctx context.Context) error {
+	pool.mu.Lock()
+	live := slices.Collect(maps.Keys(pool.live))
+	pool.mu.Unlock()
+	var errs []error
+	for _, p := range live {
+		errs = append(errs, p.Stop(ctx))
+	}
+	return errors.Join(errs...)
 }
 
 // provider is one instance. Core calls its methods concurrently.
 type provider struct {
 	server  tfprotov6.ProviderServer
 	schemas *schemas
+	name    string
+	pool    *Pool
 }
 
 var _ providers.Interface = (*provider)(nil)
@@ -47,7 +81,7 @@ func (p *provider) GetProviderSchema(ctx context.Context) providers.GetProviderS
 }
 
 func (p *provider) ValidateProviderConfig(ctx context.Context, q providers.ValidateProviderConfigRequest) (out providers.ValidateProviderConfigResponse) {
-	c := p.begin(ctx, "ValidateProviderConfig", configObject, "", &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ValidateProviderConfig", configObject, "", &out.Diagnostics)
 	defer c.rescue()
 	config := c.encode(q.Config)
 	if c.failed() {
@@ -61,7 +95,7 @@ func (p *provider) ValidateProviderConfig(ctx context.Context, q providers.Valid
 }
 
 func (p *provider) ConfigureProvider(ctx context.Context, q providers.ConfigureProviderRequest) (out providers.ConfigureProviderResponse) {
-	c := p.begin(ctx, "ConfigureProvider", configObject, "", &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ConfigureProvider", configObject, "", &out.Diagnostics)
 	defer c.rescue()
 	config := c.encode(q.Config)
 	if c.failed() {
@@ -88,5 +122,10 @@ func (p *provider) Stop(ctx context.Context) (err error) {
 	return err
 }
 
-// Close does nothing: an instance has nothing but memory.
-func (p *provider) Close(context.Context) error { return nil }
+// Close ends the instance's use. It has nothing but memory.
+func (p *provider) Close(context.Context) error {
+	p.pool.mu.Lock()
+	defer p.pool.mu.Unlock()
+	delete(p.pool.live, p)
+	return nil
+}

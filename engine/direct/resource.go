@@ -10,7 +10,7 @@ import (
 )
 
 func (p *provider) ValidateResourceConfig(ctx context.Context, q providers.ValidateResourceConfigRequest) (out providers.ValidateResourceConfigResponse) {
-	c := p.begin(ctx, "ValidateResourceConfig", resourceObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ValidateResourceConfig", resourceObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	config := c.encode(q.Config)
 	if c.failed() {
@@ -28,7 +28,7 @@ func (p *provider) ValidateResourceConfig(ctx context.Context, q providers.Valid
 }
 
 func (p *provider) UpgradeResourceState(ctx context.Context, q providers.UpgradeResourceStateRequest) (out providers.UpgradeResourceStateResponse) {
-	c := p.begin(ctx, "UpgradeResourceState", resourceObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "UpgradeResourceState", resourceObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	if c.failed() {
 		return out
@@ -47,7 +47,7 @@ func (p *provider) UpgradeResourceState(ctx context.Context, q providers.Upgrade
 }
 
 func (p *provider) UpgradeResourceIdentity(ctx context.Context, q providers.UpgradeResourceIdentityRequest) (out providers.UpgradeResourceIdentityResponse) {
-	c := p.begin(ctx, "UpgradeResourceIdentity", resourceObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "UpgradeResourceIdentity", resourceObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	if c.failed() {
 		return out
@@ -68,7 +68,7 @@ func (p *provider) UpgradeResourceIdentity(ctx context.Context, q providers.Upgr
 }
 
 func (p *provider) ReadResource(ctx context.Context, q providers.ReadResourceRequest) (out providers.ReadResourceResponse) {
-	c := p.begin(ctx, "ReadResource", resourceObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ReadResource", resourceObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	req := &tfprotov6.ReadResourceRequest{
 		TypeName:           q.TypeName,
@@ -94,7 +94,7 @@ func (p *provider) ReadResource(ctx context.Context, q providers.ReadResourceReq
 }
 
 func (p *provider) PlanResourceChange(ctx context.Context, q providers.PlanResourceChangeRequest) (out providers.PlanResourceChangeResponse) {
-	c := p.begin(ctx, "PlanResourceChange", resourceObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "PlanResourceChange", resourceObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	if c.failed() {
 		return out
@@ -133,7 +133,7 @@ func (p *provider) PlanResourceChange(ctx context.Context, q providers.PlanResou
 }
 
 func (p *provider) ApplyResourceChange(ctx context.Context, q providers.ApplyResourceChangeRequest) (out providers.ApplyResourceChangeResponse) {
-	c := p.begin(ctx, "ApplyResourceChange", resourceObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ApplyResourceChange", resourceObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	req := &tfprotov6.ApplyResourceChangeRequest{
 		TypeName:        q.TypeName,
@@ -173,7 +173,7 @@ func (p *provider) ApplyResourceChange(ctx context.Context, q providers.ApplyRes
 }
 
 func (p *provider) ImportResourceState(ctx context.Context, q providers.ImportResourceStateRequest) (out providers.ImportResourceStateResponse) {
-	c := p.begin(ctx, "ImportResourceState", resourceObject, q.TypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "ImportResourceState", resourceObject, q.TypeName, &out.Diagnostics)
 	defer c.rescue()
 	if c.failed() {
 		return out
@@ -214,7 +214,7 @@ func (p *provider) ImportResourceState(ctx context.Context, q providers.ImportRe
 }
 
 func (p *provider) MoveResourceState(ctx context.Context, q providers.MoveResourceStateRequest) (out providers.MoveResourceStateResponse) {
-	c := p.begin(ctx, "MoveResourceState", resourceObject, q.TargetTypeName, &out.Diagnostics)
+	c, ctx := p.begin(ctx, "MoveResourceState", resourceObject, q.TargetTypeName, &out.Diagnostics)
 	defer c.rescue()
 	if c.failed() {
 		return out

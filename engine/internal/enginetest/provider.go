@@ -22,6 +22,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-log/tflog"
 )
 
 // Address is the provider's.
@@ -175,6 +176,7 @@ func (t *thing) Create(ctx context.Context, q resource.CreateRequest, r *resourc
 	if r.Diagnostics.Append(q.Plan.Get(ctx, &m)...); r.Diagnostics.HasError() {
 		return
 	}
+	tflog.Debug(ctx, "making a thing", map[string]any{"name": m.Name.ValueString()})
 	if err := t.lab.on(ctx, "Create", m.Name); err != nil {
 		r.Diagnostics.AddError("create failed", err.Error())
 		return

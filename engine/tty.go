@@ -12,18 +12,18 @@ import (
 	"github.com/opentofu/opentofu/internal/tfdiags"
 )
 
-// term is where the engine prints. OpenTofu's views print results, progress
+// tty is where the engine prints. OpenTofu's views print results, progress
 // and warnings on one stream; here results go through a view on the standard
 // output, and everything else through another on the standard error.
-type term struct {
+type tty struct {
 	opts     Options
 	streams  *terminal.Streams
 	results  *views.View // in JSON everything
 	progress *views.View
 }
 
-func newTerm(opts Options) (*term, error) {
-	t := &term{opts: opts}
+func newTTY(opts Options) (*tty, error) {
+	t := &tty{opts: opts}
 	var err error
 	if t.streams, err = streams(opts, opts.Stdout); err != nil {
 		return nil, err
@@ -59,13 +59,13 @@ func newView(opts Options, s *terminal.Streams) *views.View {
 	return v
 }
 
-func (t *term) setSources(f func() map[string]*hcl.File) {
+func (t *tty) setSources(f func() map[string]*hcl.File) {
 	t.results.SetConfigSources(f)
 	t.progress.SetConfigSources(f)
 }
 
 // viewOptions chooses between the human and the JSON form of a view.
-func (t *term) viewOptions() arguments.ViewOptions {
+func (t *tty) viewOptions() arguments.ViewOptions {
 	o := arguments.ViewOptions{ViewType: arguments.ViewHuman, InputEnabled: t.opts.Input}
 	if t.opts.JSON {
 		o.ViewType = arguments.ViewJSON
@@ -74,18 +74,18 @@ func (t *term) viewOptions() arguments.ViewOptions {
 }
 
 // ask prints a question, or a part of it, with colours in OpenTofu's notation.
-func (t *term) ask(s string) {
+func (t *tty) ask(s string) {
 	_, _ = fmt.Fprint(t.opts.Stderr, t.progress.Colorize().Color(s))
 }
 
 // diagnostics prints for humans. Verbs that have a JSON view of their own print
 // through that.
-func (t *term) diagnostics(diags tfdiags.Diagnostics) {
+func (t *tty) diagnostics(diags tfdiags.Diagnostics) {
 	t.progress.Diagnostics(t.ours(diags))
 }
 
 // ours puts this program's commands into OpenTofu's hints.
-func (t *term) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
+func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	c := t.opts.Commands
 	r := strings.NewReplacer(
 		"tofu state push errored.tfstate", c.StatePush+" errored.tfstate",
