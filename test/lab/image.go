@@ -1,0 +1,106 @@
+package lab
+
+import (
+	"errors"
+	"net/http"
+	"os"
+	"path/filepath"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+	"github.com/google/go-containerregistry/pkg/v1/tarball"
+
+	"fediversity.eu/yuba/test/image"
+)
+
+// What a pod on a fake node does. An image that isn't in the registry gives
+// ImagePullBackOff.
+const (
+	Ready       = "ready"        // it runs and is ready
+	NeverReady  = "never-ready"  // it runs, its readiness probe fails
+	CrashLoop   = "crash-loop"   // its container ends with code 1 again and again
+	ConfigError = "config-error" // its container can't be created: CreateContainerConfigError
+)
+
+// Image is the image of a node. The zero Image becomes a pod that is ready.
+type Image struct {
+	Behaviour string // default Ready
+	Content   string // anything: images of different content differ
+	// ReadyAfter and StopAfter are how long the container runs before it is
+	// ready, and takes to stop; both are short by default.
+	ReadyAfter, StopAfter time.Duration
+}
+
+// Archive writes a docker archive of the image to a file that the test's end
+// removes.
+func Archive(t testing.TB, i Image) string {
+	t.Helper()
+	labels := map[string]string{}
+	if i.Behaviour != "" {
+		labels["yuba.test/behaviour"] = i.Behaviour
+	}
+	if i.ReadyAfter != 0 {
+		labels["yuba.test/ready-after"] = i.ReadyAfter.String()
+	}
+	if i.StopAfter != 0 {
+		labels["yuba.test/stop-after"] = i.StopAfter.String()
+	}
+	path := filepath.Join(t.TempDir(), "image.tar")
+	f, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = image.Write(f, image.Spec{Labels: labels, Files: map[string][]byte{"etc/content": []byte(i.Content)}})
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
+	return path
+}
+
+// Push puts an image into the lab's registry, not by the code that is tested,
+// and gives its name with the digest.
+func (l *Lab) Push(t testing.TB, repository, tag string, i Image) string {
+	t.Helper()
+	img, err := tarball.ImageFromPath(Archive(t, i), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ref, err := name.NewTag(l.Registry + "/" + repository + ":" + tag)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(ref, img); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref.Context().Digest(digest.String()).String()
+}
+
+// Exists says whether a registry has an image: repository is host:port/path,
+// reference a tag or a digest.
+func Exists(t testing.TB, repository, reference string) bool {
+	t.Helper()
+	repo, err := name.NewRepository(repository)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ref name.Reference = repo.Tag(reference)
+	if digest := repo.Digest(reference); len(reference) > 7 && reference[:7] == "sha256:" {
+		ref = digest
+	}
+	_, err = remote.Head(ref)
+	var answer *transport.Error
+	if errors.As(err, &answer) && answer.StatusCode == http.StatusNotFound {
+		return false
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	return true
+}

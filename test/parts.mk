@@ -1,0 +1,19 @@
+# The big programs that tests need; see test/parts.sh.
+#   make lab         builds the test cluster's program, prints its path
+#   make stock-tofu  builds stock OpenTofu, prints its path
+#   make lab-up      starts a test cluster to play with; make lab-down ends it
+LAB_DIR ?= $(or $(XDG_RUNTIME_DIR),/tmp)/yuba-lab
+
+.PHONY: lab stock-tofu lab-up lab-down
+
+lab:
+	@test/parts.sh build kubelab
+
+stock-tofu:
+	@test/parts.sh build tofu
+
+lab-up: lab
+	@test/lab-up.sh "$(LAB_DIR)"
+
+lab-down:
+	@! [ -e "$(LAB_DIR)/lab.json" ] || kill "$$(sed -n 's/.*"up": \([0-9]*\).*/\1/p' "$(LAB_DIR)/lab.json")"
