@@ -28,6 +28,8 @@ const (
 	// maxKeptBytes bounds the small files of a gzipped archive that are held until manifest.json says which one is
 	// the config: there is no seeking back to it.
 	maxKeptBytes = 16 << 20
+	// blockBytes is what tar rounds everything up to; a block of zeros ends an archive.
+	blockBytes = 512
 )
 
 // Archive is an open docker archive of one image. The caller closes it. Its methods may be used by one goroutine
@@ -40,7 +42,7 @@ type Archive struct {
 	// LayerSize is the size in bytes of the layer as it lies in the archive.
 	LayerSize int64
 
-	file   *os.File
+	file   source
 	gzip   bool
 	layer  string // name of the entry
 	offset int64  // of the layer's first byte in a plain archive
@@ -86,6 +88,13 @@ func Open(ctx context.Context, name string) (*Archive, error) {
 // Close closes the file.
 func (a *Archive) Close() error { return a.file.Close() }
 
+// source is the file, or bytes in a fuzz test.
+type source interface {
+	io.ReadSeeker
+	io.ReaderAt
+	io.Closer
+}
+
 func open(name string) (f *os.File, zipped bool, err error) {
 	// Stat first: opening a FIFO would block.
 	info, err := os.Stat(name)
@@ -122,7 +131,7 @@ func cause(err error) error {
 }
 
 // reader starts at the beginning of the file. A plain file is returned as it is, so that the tar reader can seek.
-func reader(ctx context.Context, f *os.File, zipped bool) (io.Reader, error) {
+func reader(ctx context.Context, f source, zipped bool) (io.Reader, error) {
 	if _, err := f.Seek(0, io.SeekStart); err != nil {
 		return nil, cause(err)
 	}
@@ -170,7 +179,7 @@ type entry struct {
 }
 
 // index walks the whole archive and picks out the one image. f belongs to the Archive that it returns.
-func index(ctx context.Context, f *os.File, zipped bool) (*Archive, error) {
+func index(ctx context.Context, f source, zipped bool) (*Archive, error) {
 	r, err := reader(ctx, f, zipped)
 	if err != nil {
 		return nil, err
@@ -243,8 +252,8 @@ func index(ctx context.Context, f *os.File, zipped bool) (*Archive, error) {
 }
 
 // walk reads all headers, and skips the contents by seeking where it can. r is f itself for a plain archive.
-func walk(ctx context.Context, f *os.File, r io.Reader, zipped bool) (map[string]entry, error) {
-	entries, kept := map[string]entry{}, int64(0)
+func walk(ctx context.Context, f source, r io.Reader, zipped bool) (map[string]entry, error) {
+	entries, kept, end := map[string]entry{}, int64(0), int64(0)
 	for t := tar.NewReader(r); ; {
 		if err := ctx.Err(); err != nil {
 			return nil, err
@@ -264,6 +273,15 @@ func walk(ctx context.Context, f *os.File, r io.Reader, zipped bool) (map[string
 			return nil, err
 		}
 		e := entry{size: h.Size}
+		if !zipped {
+			if e.offset, err = f.Seek(0, io.SeekCurrent); err != nil {
+				return nil, cause(err)
+			}
+			end = e.offset
+			if h.Typeflag == tar.TypeReg {
+				end += (h.Size + blockBytes - 1) / blockBytes * blockBytes
+			}
+		}
 		switch h.Typeflag {
 		case tar.TypeXGlobalHeader:
 			continue
@@ -289,17 +307,21 @@ func walk(ctx context.Context, f *os.File, r io.Reader, zipped bool) (map[string
 		if _, ok := entries[name]; ok {
 			return nil, fmt.Errorf("has two entries %q", name)
 		}
-		if !zipped {
-			if e.offset, err = f.Seek(0, io.SeekCurrent); err != nil {
-				return nil, cause(err)
-			}
-		} else if e.link == "" && h.Size <= maxMetadataBytes && kept+h.Size <= maxKeptBytes {
+		if zipped && e.link == "" && h.Size <= maxMetadataBytes && kept+h.Size <= maxKeptBytes {
 			if e.content, err = io.ReadAll(t); err != nil {
 				return nil, notArchive(err)
 			}
 			kept += h.Size
 		}
 		entries[name] = e
+	}
+	if !zipped {
+		// The tar reader takes the end of the file for the end of the archive; a gzip stream has its own end.
+		if size, err := f.Seek(0, io.SeekEnd); err != nil {
+			return nil, cause(err)
+		} else if size < end+blockBytes {
+			return nil, notArchive(io.ErrUnexpectedEOF)
+		}
 	}
 	return entries, nil
 }

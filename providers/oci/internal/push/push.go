@@ -141,16 +141,22 @@ func (u *uploader) layer(ctx context.Context, l Layer) (v1.Descriptor, error) {
 		if err != nil {
 			return err
 		}
-		stream := newStream(ctx, l)
-		defer stream.Close()
-		location, err = send(ctx, s, location, stream)
-		if failed := stream.sourceError(); failed != nil && ctx.Err() == nil {
-			return &SourceError{failed}
+		var last *stream
+		location, err = send(ctx, s, location, -1, func() (io.ReadCloser, error) {
+			if last != nil {
+				last.Close()
+			}
+			last = newStream(ctx, l)
+			return last, nil
+		})
+		last.Close()
+		if last.err != nil && ctx.Err() == nil {
+			return &SourceError{last.err}
 		}
 		if err != nil {
 			return err
 		}
-		d, ok := stream.descriptor()
+		d, ok := last.descriptor()
 		if !ok {
 			return fmt.Errorf("%w: the registry answered before it had read the layer", registry.ErrAgain)
 		}
@@ -174,7 +180,8 @@ func (u *uploader) blob(ctx context.Context, d v1.Descriptor, content []byte) er
 		if err != nil {
 			return err
 		}
-		if location, err = send(ctx, s, location, bytes.NewReader(content)); err != nil {
+		location, err = send(ctx, s, location, d.Size, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+		if err != nil {
 			return err
 		}
 		return commit(ctx, s, location, d)
@@ -209,17 +216,21 @@ func begin(ctx context.Context, s *registry.Session) (*url.URL, error) {
 	return next(resp)
 }
 
-// send streams the content to the upload and returns where to commit it.
-func send(ctx context.Context, s *registry.Session, to *url.URL, content io.Reader) (*url.URL, error) {
-	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, to.String(), content)
+// send streams the content to the upload and returns where to commit it. open is called again when the request is sent
+// again, for a fresh token; the former content is then closed. size -1 means that it's not known yet.
+func send(ctx context.Context, s *registry.Session, to *url.URL, size int64, open func() (io.ReadCloser, error)) (*url.URL, error) {
+	body, err := open()
 	if err != nil {
 		return nil, err
 	}
-	req.Header.Set("Content-Type", "application/octet-stream")
-	if req.GetBody == nil {
-		// Lets a registry that wants a fresh token, or nothing at all, say so before the content flows.
-		req.Header.Set("Expect", "100-continue")
+	req, err := http.NewRequestWithContext(ctx, http.MethodPatch, to.String(), body)
+	if err != nil {
+		return nil, err
 	}
+	req.GetBody, req.ContentLength = open, size
+	req.Header.Set("Content-Type", "application/octet-stream")
+	// Lets a registry that wants a fresh token, or nothing at all, say so before the content flows.
+	req.Header.Set("Expect", "100-continue")
 	resp, err := s.Do(req, http.StatusAccepted, http.StatusNoContent, http.StatusCreated)
 	if err != nil {
 		return nil, err

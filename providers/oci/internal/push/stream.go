@@ -15,8 +15,6 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/pgzip"
-
-	"fediversity.eu/yuba/providers/oci/internal/registry"
 )
 
 const (
@@ -38,37 +36,27 @@ type stream struct {
 	pw    *io.PipeWriter
 	done  chan struct{} // closed when the work has ended
 
-	// The results, valid once done is closed.
+	// The results, valid after Close.
 	err   error // of the source
 	hash  hash.Hash
 	size  int64
 	whole bool
-
-	closed sync.Once
-	gone   chan struct{} // closed by Close
 }
 
 func newStream(ctx context.Context, l Layer) *stream {
-	s := &stream{ctx: ctx, layer: l, hash: sha256.New(), done: make(chan struct{}), gone: make(chan struct{})}
+	s := &stream{ctx: ctx, layer: l, hash: sha256.New(), done: make(chan struct{})}
 	s.pr, s.pw = io.Pipe()
 	return s
 }
 
 // Read implements io.Reader.
 func (s *stream) Read(b []byte) (int, error) {
-	select {
-	case <-s.gone:
-		// The authentication sends a refused request again, with a body that net/http has closed.
-		return 0, registry.ErrAgain
-	default:
-	}
 	s.start.Do(func() { go s.work() })
 	return s.pr.Read(b)
 }
 
 // Close stops the work and waits for its end, so that the source is free. It may be called more than once.
 func (s *stream) Close() error {
-	s.closed.Do(func() { close(s.gone) })
 	s.start.Do(func() { close(s.done) })
 	s.pr.CloseWithError(errStopped)
 	<-s.done
@@ -76,12 +64,6 @@ func (s *stream) Close() error {
 }
 
 var errStopped = errors.New("upload has stopped")
-
-// sourceError closes the stream and tells what went wrong with the source, if anything did.
-func (s *stream) sourceError() error {
-	s.Close()
-	return s.err
-}
 
 // descriptor is valid after Close; ok is false when not everything was read.
 func (s *stream) descriptor() (d v1.Descriptor, ok bool) {

@@ -20,14 +20,12 @@ import (
 // Explain says in a sentence what went wrong with the registry, and in another one what to do. Neither has a URL
 // (upload locations carry secrets) nor anything of the credentials. credentials says where those come from.
 func Explain(err error, host, credentials string) (what, todo string) {
-	if te := (*transport.Error)(nil); errors.As(err, &te) {
-		return explainStatus(te, host, credentials)
-	}
 	var (
 		plain   *plainError
 		unknown x509.UnknownAuthorityError
 		badHost x509.HostnameError
 		invalid x509.CertificateInvalidError
+		status  *transport.Error
 		dns     *net.DNSError
 	)
 	const reach = "Check the address, and that the registry runs and can be reached from here."
@@ -40,6 +38,8 @@ func Explain(err error, host, credentials string) (what, todo string) {
 		return fmt.Sprintf("the certificate of %s is not for this name: %s", host, clean(badHost.Error())), "Use the name of the certificate."
 	case errors.As(err, &invalid):
 		return fmt.Sprintf("the certificate of %s is not valid: %s", host, clean(invalid.Error())), "Renew it, or check the clock of this machine."
+	case errors.As(err, &status): // after the certificates: plain HTTP may have been tried after TLS
+		return explainStatus(status, host, credentials)
 	case errors.As(err, &dns):
 		return fmt.Sprintf("the name of the registry %s can't be resolved (%s)", host, dns.Err), reach
 	case errors.Is(err, syscall.ECONNREFUSED):

@@ -28,7 +28,7 @@ type hintKey struct{}
 // hint carries the Retry-After of the last response from the transport to the loop.
 type hint struct{ after atomic.Int64 }
 
-// ErrAgain marks a failure that a new attempt may get past, for callers whose errors Retry could not judge.
+// ErrAgain marks a failure that a new attempt may get past, where Retry could not see it from the error itself.
 var ErrAgain = errors.New("the upload has to start again")
 
 // Retry calls op until it succeeds, fails for good, or has failed maxAttempts times. patient also waits for a registry
@@ -67,6 +67,9 @@ func sleep(ctx context.Context, d time.Duration) error {
 
 // temporary tells whether the same request may succeed in a moment.
 func temporary(err error, patient bool) bool {
+	if errors.Is(err, ErrAgain) {
+		return true
+	}
 	if te := (*transport.Error)(nil); errors.As(err, &te) {
 		switch te.StatusCode {
 		case http.StatusRequestTimeout, http.StatusTooManyRequests, http.StatusInternalServerError,
@@ -78,7 +81,8 @@ func temporary(err error, patient bool) bool {
 	if op := (*net.OpError)(nil); errors.As(err, &op) && op.Op == "dial" {
 		return patient && errors.Is(err, syscall.ECONNREFUSED)
 	}
-	for _, again := range []error{ErrAgain, io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, os.ErrDeadlineExceeded} {
+	// net.ErrClosed: the transport has closed the connection under a write, because the peer did.
+	for _, again := range []error{io.EOF, io.ErrUnexpectedEOF, syscall.ECONNRESET, syscall.EPIPE, net.ErrClosed, os.ErrDeadlineExceeded} {
 		if errors.Is(err, again) {
 			return true
 		}

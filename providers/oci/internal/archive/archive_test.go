@@ -1,0 +1,361 @@
+package archive
+
+import (
+	"archive/tar"
+	"bytes"
+	"compress/gzip"
+	"context"
+	"crypto/sha256"
+	"encoding/hex"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/klauspost/compress/zstd"
+
+	"fediversity.eu/yuba/test/image"
+)
+
+func write(t testing.TB, b []byte) string {
+	t.Helper()
+	name := filepath.Join(t.TempDir(), "image.tar")
+	if err := os.WriteFile(name, b, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return name
+}
+
+func build(t testing.TB, s image.Spec) []byte {
+	t.Helper()
+	b, err := image.Bytes(s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return b
+}
+
+// entryOf is one entry of a hand-made archive.
+type entryOf struct {
+	name, content, link string
+	typ                 byte
+	pax                 map[string]string
+}
+
+func tarOf(t testing.TB, entries ...entryOf) []byte {
+	t.Helper()
+	var b bytes.Buffer
+	w := tar.NewWriter(&b)
+	for _, e := range entries {
+		h := &tar.Header{Name: e.name, Linkname: e.link, Typeflag: e.typ, Mode: 0o644, Size: int64(len(e.content)), PAXRecords: e.pax}
+		if h.Typeflag == 0 {
+			h.Typeflag = tar.TypeReg
+		}
+		if err := w.WriteHeader(h); err != nil {
+			t.Fatal(err)
+		}
+		if _, err := w.Write([]byte(e.content)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.Bytes()
+}
+
+const (
+	someDiffID   = "sha256:2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824" // of "hello"
+	goodConfig   = `{"architecture":"amd64","os":"linux","rootfs":{"type":"layers","diff_ids":["` + someDiffID + `"]}}`
+	goodManifest = `[{"Config":"c.json","Layers":["l.tar"]}]`
+)
+
+func manifest(s string) entryOf { return entryOf{name: "manifest.json", content: s} }
+func config(s string) entryOf   { return entryOf{name: "c.json", content: s} }
+func layer() entryOf            { return entryOf{name: "l.tar", content: "hello"} }
+
+func gzipped(t testing.TB, b []byte) []byte {
+	t.Helper()
+	var out bytes.Buffer
+	z := gzip.NewWriter(&out)
+	if _, err := z.Write(b); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return out.Bytes()
+}
+
+// Whoever made the archive, and however it's packed, the same image must come out.
+func TestReadsWhatOthersWrite(t *testing.T) {
+	var want []byte
+	for name, layout := range image.Layouts() {
+		for _, packed := range []struct{ outer, inner bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
+			t.Run(fmt.Sprintf("%s gzip=%v layer gzip=%v", name, packed.outer, packed.inner), func(t *testing.T) {
+				b := build(t, image.Spec{Layout: layout, Gzip: packed.outer, GzipLayer: packed.inner, Files: map[string][]byte{"etc/x": []byte("y")}})
+				a, err := Open(t.Context(), write(t, b))
+				if err != nil {
+					t.Fatal(err)
+				}
+				defer a.Close()
+				var last int64
+				// Twice: an upload that was cut reads it again.
+				for range 2 {
+					s, err := a.OpenLayer(t.Context(), func(n int64) { last = n })
+					if err != nil {
+						t.Fatal(err)
+					}
+					layer, err := io.ReadAll(s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					s.Close()
+					if last != a.LayerSize {
+						t.Errorf("progress ends at %d of %d", last, a.LayerSize)
+					}
+					if want == nil {
+						want = append(layer, a.Config...)
+					} else if !bytes.Equal(want, append(layer, a.Config...)) {
+						t.Error("another layer or config than from the other layouts")
+					}
+				}
+			})
+		}
+	}
+}
+
+func TestZstdLayer(t *testing.T) {
+	z, err := zstd.NewWriter(nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b := tarOf(t, manifest(goodManifest), config(goodConfig), entryOf{name: "l.tar", content: string(z.EncodeAll([]byte("hello"), nil))})
+	if got, err := readAll(t.Context(), write(t, b)); err != nil || got != "hello" {
+		t.Errorf("%q, %v", got, err)
+	}
+}
+
+func readAll(ctx context.Context, name string) (string, error) {
+	a, err := Open(ctx, name)
+	if err != nil {
+		return "", err
+	}
+	defer a.Close()
+	s, err := a.OpenLayer(ctx, nil)
+	if err != nil {
+		return "", err
+	}
+	defer s.Close()
+	b, err := io.ReadAll(s)
+	return string(b), err
+}
+
+func TestHostileArchives(t *testing.T) {
+	sum := sha256.Sum256([]byte(goodConfig))
+	configHex := hex.EncodeToString(sum[:])
+	many := make([]entryOf, maxEntries+1)
+	for i := range many {
+		many[i] = entryOf{name: fmt.Sprint(i)}
+	}
+	for _, c := range []struct {
+		name    string
+		entries []entryOf
+		want    string
+	}{
+		{"good", []entryOf{manifest(goodManifest), config(goodConfig), layer()}, ""},
+		{"good, config by digest", []entryOf{manifest(`[{"Config":"` + configHex + `.json","Layers":["./l.tar"]}]`), {name: configHex + ".json", content: goodConfig}, layer()}, ""},
+		{"good, layer by a symlink", []entryOf{manifest(`[{"Config":"c.json","Layers":["d/l.tar"]}]`), config(goodConfig), layer(), {name: "d/l.tar", typ: tar.TypeSymlink, link: "../l.tar"}}, ""},
+		{"no manifest", []entryOf{config(goodConfig), layer()}, "has no manifest.json"},
+		{"an OCI archive", []entryOf{{name: "oci-layout", content: "{}"}, {name: "index.json", content: "{}"}}, "has no manifest.json"},
+		{"manifest is no JSON", []entryOf{manifest("{"), config(goodConfig), layer()}, "manifest.json is not"},
+		{"manifest is an object", []entryOf{manifest("{}"), config(goodConfig), layer()}, "manifest.json is not"},
+		{"no image", []entryOf{manifest("[]")}, "holds 0 images"},
+		{"two images", []entryOf{manifest(`[{},{}]`)}, "holds 2 images"},
+		{"no layer", []entryOf{manifest(`[{"Config":"c.json"}]`)}, "image of 0 layers"},
+		{"two layers", []entryOf{manifest(`[{"Config":"c.json","Layers":["a","b"]}]`)}, "image of 2 layers"},
+		{"layer is missing", []entryOf{manifest(goodManifest), config(goodConfig)}, `"l.tar" is named but not in the archive`},
+		{"config is missing", []entryOf{manifest(goodManifest), layer()}, `"c.json" is named but not in the archive`},
+		{"config outside", []entryOf{manifest(`[{"Config":"../../etc/shadow","Layers":["l.tar"]}]`), layer()}, "unsafe name"},
+		{"layer absolute", []entryOf{manifest(`[{"Config":"c.json","Layers":["/etc/shadow"]}]`), config(goodConfig)}, "unsafe name"},
+		{"config is a directory", []entryOf{manifest(goodManifest), {name: "c.json", typ: tar.TypeDir}, layer()}, "is a directory"},
+		{"entry outside", []entryOf{{name: "../x"}, manifest(goodManifest)}, "unsafe name"},
+		{"entry that climbs", []entryOf{{name: "a/../../x"}, manifest(goodManifest)}, "unsafe name"},
+		{"entry absolute", []entryOf{{name: "/x"}, manifest(goodManifest)}, "unsafe name"},
+		{"entry twice", []entryOf{manifest(goodManifest), config(goodConfig), layer(), {name: "./l.tar", content: "other"}}, `two entries "l.tar"`},
+		{"manifest twice", []entryOf{manifest(goodManifest), manifest(goodManifest)}, `two entries "manifest.json"`},
+		{"directory over file", []entryOf{layer(), {name: "l.tar", typ: tar.TypeDir}}, `two entries "l.tar"`},
+		{"symlink outside", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", typ: tar.TypeSymlink, link: "../../etc/shadow"}}, "leads out of the archive"},
+		{"symlink absolute", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", typ: tar.TypeSymlink, link: "/etc/shadow"}}, "leads out of the archive"},
+		{"symlink to itself", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", typ: tar.TypeSymlink, link: "l.tar"}}, "leads out of the archive"},
+		{"symlinks in a circle", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", typ: tar.TypeSymlink, link: "m"}, {name: "m", typ: tar.TypeSymlink, link: "l.tar"}}, "symlink to a symlink"},
+		{"symlink to nothing", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", typ: tar.TypeSymlink, link: "m"}}, "not in the archive"},
+		{"hard link", []entryOf{manifest(goodManifest), {name: "l.tar", typ: tar.TypeLink, link: "m"}}, "neither a file"},
+		{"device", []entryOf{manifest(goodManifest), {name: "l.tar", typ: tar.TypeChar}}, "neither a file"},
+		{"fifo", []entryOf{manifest(goodManifest), {name: "l.tar", typ: tar.TypeFifo}}, "neither a file"},
+		{"too many entries", many, "more than 10000 entries"},
+		{"large manifest", []entryOf{manifest(strings.Repeat(" ", maxMetadataBytes+1)), config(goodConfig), layer()}, "manifest.json has 4194305 bytes"},
+		{"large config", []entryOf{manifest(goodManifest), config(strings.Repeat(" ", maxMetadataBytes+1)), layer()}, "c.json has 4194305 bytes"},
+		{"config of another digest", []entryOf{manifest(`[{"Config":"` + strings.Repeat("0", 64) + `.json","Layers":["l.tar"]}]`), {name: strings.Repeat("0", 64) + ".json", content: goodConfig}, layer()}, "does not have the digest"},
+		{"config is no JSON", []entryOf{manifest(goodManifest), config("x"), layer()}, "not an image config"},
+		{"config for windows", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, "linux", "windows", 1)), layer()}, `os is "windows"`},
+		{"config without architecture", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, "amd64", "", 1)), layer()}, "architecture"},
+		{"config of two layers", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, `["sha`, `["x","sha`, 1)), layer()}, "has 2 diff_ids"},
+		{"config with a bad diff_id", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, `sha256:`, `md5:`, 1)), layer()}, "not a sha256 digest"},
+		{"layer of another digest", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", content: "hellO"}}, "the archive is damaged"},
+		{"layer is half a gzip", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", content: string(gzipped(t, []byte("hello")))[:20]}}, "truncated"},
+	} {
+		for _, zipped := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s gzip=%v", c.name, zipped), func(t *testing.T) {
+				b := tarOf(t, c.entries...)
+				if zipped {
+					b = gzipped(t, b)
+				}
+				got, err := readAll(t.Context(), write(t, b))
+				if c.want == "" {
+					if err != nil || got != "hello" {
+						t.Fatalf("%q, %v", got, err)
+					}
+				} else if err == nil || !strings.Contains(err.Error(), c.want) {
+					t.Fatalf("error %v, want %q", err, c.want)
+				}
+			})
+		}
+	}
+}
+
+// A gzipped archive with the layer before thousands of small files must not make yuba hold them all.
+func TestSmallFilesAreNotHoarded(t *testing.T) {
+	entries := []entryOf{layer()}
+	for i := range maxKeptBytes / maxMetadataBytes {
+		size := maxMetadataBytes
+		if i == 0 {
+			size -= len("hello")
+		}
+		entries = append(entries, entryOf{name: fmt.Sprint(i), content: strings.Repeat("x", size)})
+	}
+	entries = append(entries, config(goodConfig), manifest(goodManifest))
+	_, err := readAll(t.Context(), write(t, gzipped(t, tarOf(t, entries...))))
+	if err == nil || !strings.Contains(err.Error(), "too many other small files") {
+		t.Errorf("error %v", err)
+	}
+	if got, err := readAll(t.Context(), write(t, tarOf(t, entries...))); err != nil || got != "hello" {
+		t.Errorf("a plain archive needs no such limit: %q, %v", got, err)
+	}
+}
+
+func TestNotAnArchive(t *testing.T) {
+	dir := t.TempDir()
+	for _, c := range []struct{ name, path, want string }{
+		{"missing", filepath.Join(dir, "none"), "no such file"},
+		{"directory", dir, "is a directory"},
+		{"device", "/dev/null", "not a regular file"},
+		{"empty", write(t, nil), "is empty"},
+		{"text", write(t, []byte(strings.Repeat("hello\n", 500))), "is not a docker archive"},
+		{"gzipped text", write(t, gzipped(t, []byte(strings.Repeat("hello\n", 500)))), "is not a docker archive"},
+		{"zeros", write(t, make([]byte, 4096)), "is not a docker archive"},
+		{"an archive of something else", write(t, tarOf(t, entryOf{name: "README"})), "is not a docker archive"},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			err := Check(t.Context(), c.path, true)
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("error %v, want %q", err, c.want)
+			}
+			if err != nil && strings.Contains(err.Error(), c.path) {
+				t.Errorf("the path, which the caller names, is in %q", err)
+			}
+		})
+	}
+}
+
+// Wherever an archive is cut off, it must not get through: at plan for a plain one, before the end of the layer's
+// stream for a gzipped one.
+func TestTruncated(t *testing.T) {
+	for _, spec := range []image.Spec{{Layout: image.Docker}, {Layout: image.StreamLayered}, {Layout: image.Save}} {
+		b := build(t, spec)
+		end := len(b) - 1024 // without all of the end mark
+		for cut := 1; cut < end; cut += 97 {
+			if err := Check(t.Context(), write(t, b[:cut]), false); err == nil {
+				t.Fatalf("layout %d cut at %d of %d is taken", spec.Layout, cut, len(b))
+			}
+		}
+		spec.Gzip = true
+		z := build(t, spec)
+		for cut := 1; cut < len(z); cut += 13 {
+			if _, err := readAll(t.Context(), write(t, z[:cut])); err == nil {
+				t.Fatalf("layout %d gzipped, cut at %d of %d, is taken", spec.Layout, cut, len(z))
+			}
+		}
+	}
+}
+
+func TestChangedWhileReading(t *testing.T) {
+	name := write(t, build(t, image.Spec{}))
+	a, err := Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer a.Close()
+	if err := os.Truncate(name, 1000); err != nil {
+		t.Fatal(err)
+	}
+	s, err := a.OpenLayer(t.Context(), nil)
+	if err == nil {
+		_, err = io.ReadAll(s)
+	}
+	if err == nil {
+		t.Error("a file that became shorter was taken")
+	}
+}
+
+func TestCancel(t *testing.T) {
+	for _, zipped := range []bool{false, true} {
+		ctx, cancel := context.WithCancel(t.Context())
+		a, err := Open(ctx, write(t, build(t, image.Spec{Zeros: 1 << 20, Gzip: zipped})))
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer a.Close()
+		s, err := a.OpenLayer(ctx, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		cancel()
+		if _, err := io.ReadAll(s); !errors.Is(err, context.Canceled) {
+			t.Errorf("read after cancel: %v", err)
+		}
+		if _, err := Open(ctx, write(t, build(t, image.Spec{Gzip: zipped}))); !errors.Is(err, context.Canceled) {
+			t.Errorf("open after cancel: %v", err)
+		}
+	}
+}
+
+type nopClose struct{ *bytes.Reader }
+
+func (nopClose) Close() error { return nil }
+
+func FuzzIndex(f *testing.F) {
+	for _, layout := range image.Layouts() {
+		f.Add(build(f, image.Spec{Layout: layout}), false)
+		f.Add(build(f, image.Spec{Layout: layout, Gzip: true}), true)
+	}
+	f.Add(tarOf(f, manifest(goodManifest), config(goodConfig), layer()), false)
+	f.Fuzz(func(t *testing.T, b []byte, zipped bool) {
+		a, err := index(t.Context(), nopClose{bytes.NewReader(b)}, zipped)
+		if err != nil {
+			return
+		}
+		s, err := a.OpenLayer(t.Context(), nil)
+		if err != nil {
+			return
+		}
+		defer s.Close()
+		h := sha256.New()
+		if _, err := io.Copy(h, s); err == nil && "sha256:"+hex.EncodeToString(h.Sum(nil)) != a.DiffID {
+			t.Error("a layer of another digest got through")
+		}
+	})
+}

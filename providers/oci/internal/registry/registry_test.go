@@ -1,0 +1,281 @@
+package registry
+
+import (
+	"context"
+	"encoding/pem"
+	"errors"
+	"fmt"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"os"
+	"path/filepath"
+	"strings"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+)
+
+func TestNames(t *testing.T) {
+	for repository, ok := range map[string]bool{
+		"r.example/ns/node": true, "r.example:5000/node": true, "localhost/node": true, "127.0.0.1:5000/ns/node": true,
+		"[::1]:5000/node": true, "r.example/a.b_c__d---e/1": true,
+		"": false, "node": false, "ns/node": false, "r.example/": false, "/node": false, "r.example/Node": false,
+		"r.example/ns//node": false, "r.example/ns/node/": false, "r.example/ns/../node": false, "r.example/-node": false,
+		"r.example/node-": false, "r.example/_node": false, "r.example/a..b": false, "r.example/a___b": false, "r.example/a._b": false,
+		"https://r.example/node": false, "r.example/node:tag": false, "r.example/node@sha256:x": false, "r.example/no de": false,
+		"u:p@r.example/node": false, "r.example/nöde": false, "r.example/a_-b": false, "r.example/a-_b": false,
+		"r.example/" + strings.Repeat("a", 256): false,
+	} {
+		if err := CheckRepository(repository); (err == nil) != ok {
+			t.Errorf("repository %q: %v", repository, err)
+		}
+	}
+	if err := CheckRepository("user:hunter2@r.example/node"); strings.Contains(err.Error(), "hunter2") {
+		t.Errorf("password in %q", err)
+	}
+	for tag, ok := range map[string]bool{
+		"1": true, "_x": true, "a.b-c_D": true, strings.Repeat("a", 128): true,
+		"": false, ".a": false, "-a": false, "a/b": false, "a:b": false, "a b": false, "a@b": false, "ä": false, "a\n": false,
+		strings.Repeat("a", 129): false,
+	} {
+		if err := CheckTag(tag); (err == nil) != ok {
+			t.Errorf("tag %q: %v", tag, err)
+		}
+	}
+}
+
+// A password must never go over an open wire because a name looks local.
+func TestPlainHTTPOnlyWhereAllowed(t *testing.T) {
+	c := New(Options{PlainHTTP: []string{"plain.example", "port.example:5000"}})
+	for host, want := range map[string]bool{
+		"localhost": true, "localhost:5000": true, "x.localhost": true, "127.0.0.1:5000": true, "127.1.2.3": true, "[::1]:5000": true, "::1": true,
+		"plain.example": true, "plain.example:80": true, "port.example:5000": true,
+		"port.example": false, "port.example:5001": false, "10.0.0.1:5000": false, "192.168.1.1": false, "172.16.0.1:5000": false,
+		"registry.local": false, "notlocalhost": false, "localhost.example": false, "127.0.0.1.example": false, "r.example": false,
+	} {
+		if got := c.plainAllowed(host); got != want {
+			t.Errorf("%s: plain %v, want %v", host, got, want)
+		}
+	}
+
+	sent := 0
+	g := &guard{plainAllowed: c.plainAllowed, inner: roundTripper(func(*http.Request) (*http.Response, error) {
+		sent++
+		return nil, errors.New("sent")
+	})}
+	repo, err := c.Repository("10.0.0.1:5000/ns/node") // a private address: go-containerregistry would try http
+	if err != nil {
+		t.Fatal(err)
+	}
+	if scheme := repo.Scheme(); scheme != "http" {
+		t.Fatalf("scheme %s: the library has changed, is the guard still needed?", scheme)
+	}
+	_, err = transport.Ping(t.Context(), repo.Registry, g)
+	if err == nil || sent != 1 {
+		t.Errorf("%d requests were sent, want the one over TLS: %v", sent, err)
+	}
+	if what, _ := Explain(err, "10.0.0.1:5000", ""); !strings.Contains(what, "plain HTTP to 10.0.0.1:5000 is not allowed") || !strings.Contains(what, "plain_http") {
+		t.Errorf("it says %q", what)
+	}
+}
+
+type roundTripper func(*http.Request) (*http.Response, error)
+
+func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
+
+func host(s *httptest.Server) string { return s.Listener.Addr().String() }
+
+func TestOwnCA(t *testing.T) {
+	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if strings.HasPrefix(r.URL.Path, "/v2/ns/") {
+			w.Header().Set("Docker-Content-Digest", "sha256:"+strings.Repeat("a", 64))
+		}
+	}))
+	defer s.Close()
+	s.Config.ErrorLog = nil
+	ca := filepath.Join(t.TempDir(), "ca.pem")
+	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	find := func(file string) error {
+		c := New(Options{CAFile: file})
+		repo, err := c.Repository(host(s) + "/ns/node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, found, err := c.Find(t.Context(), repo, "1")
+		if err == nil && !found {
+			t.Error("not found")
+		}
+		return err
+	}
+	if err := find(ca); err != nil {
+		t.Errorf("with the CA: %v", err)
+	}
+	if what, todo := Explain(find(""), host(s), ""); !strings.Contains(what, "authority that is not known") || !strings.Contains(todo, "ca_file") {
+		t.Errorf("without the CA: %q %q", what, todo)
+	}
+	if err := find(ca + "x"); err == nil || !strings.Contains(err.Error(), "ca_file") {
+		t.Errorf("with a CA file that is missing: %v", err)
+	}
+}
+
+func TestRetry(t *testing.T) {
+	status := func(code int) error { return &transport.Error{StatusCode: code} }
+	refused := &net.OpError{Op: "dial", Err: syscall.ECONNREFUSED}
+	for _, c := range []struct {
+		name    string
+		err     error
+		patient bool
+		want    int
+	}{
+		{"503", status(503), false, maxAttempts},
+		{"429", status(429), false, maxAttempts},
+		{"reset", fmt.Errorf("x: %w", syscall.ECONNRESET), false, maxAttempts},
+		{"cut", io.ErrUnexpectedEOF, false, maxAttempts},
+		{"idle", os.ErrDeadlineExceeded, false, maxAttempts},
+		{"refused", refused, false, 1},
+		{"refused in the middle of a push", refused, true, maxAttempts},
+		{"401", status(401), true, 1},
+		{"404", status(404), true, 1},
+		{"anything", errors.New("x"), true, 1},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			var waits []time.Duration
+			client := New(Options{Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }})
+			n := 0
+			err := client.Retry(t.Context(), c.patient, func(context.Context) error { n++; return c.err })
+			if !errors.Is(err, c.err) || n != c.want || len(waits) != c.want-1 {
+				t.Errorf("%d attempts and %d waits, want %d: %v", n, len(waits), c.want, err)
+			}
+			for i, d := range waits {
+				if step := firstWait << i; d < step/2 || d > step {
+					t.Errorf("wait %d is %s", i, d)
+				}
+			}
+		})
+	}
+}
+
+func TestRetryAfterIsHonoured(t *testing.T) {
+	for header, want := range map[string]time.Duration{
+		"7": 7 * time.Second, "Wed, 21 Oct 2015 07:28:09 GMT": 9 * time.Second, "Wed, 21 Oct 2015 07:27:00 GMT": 0, "soon": 0, "-1": 0, "": 0,
+	} {
+		resp := &http.Response{Header: http.Header{"Retry-After": {header}, "Date": {"Wed, 21 Oct 2015 07:28:00 GMT"}}}
+		if got := retryAfter(resp); got != want {
+			t.Errorf("%q: %s, want %s", header, got, want)
+		}
+	}
+	n := 0
+	answer := "7"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if n++; n == 1 {
+			w.Header().Set("Retry-After", answer)
+			w.WriteHeader(http.StatusServiceUnavailable)
+		}
+	}))
+	defer s.Close()
+	var waits []time.Duration
+	client := New(Options{Sleep: func(_ context.Context, d time.Duration) error { waits = append(waits, d); return nil }})
+	repo, err := client.Repository(host(s) + "/ns/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session := func(ctx context.Context) error { _, err := client.Session(ctx, repo, false); return err }
+	if err := client.Retry(t.Context(), false, session); err != nil || len(waits) != 1 || waits[0] != 7*time.Second {
+		t.Errorf("waits %v, %v", waits, err)
+	}
+	n, answer, client.sessions = 0, "86400", map[string]*Session{}
+	if err := client.Retry(t.Context(), false, session); err == nil || !strings.Contains(err.Error(), "24h0m0s") {
+		t.Errorf("a day is waited for: %v", err)
+	}
+}
+
+// A connection is given up when nothing moves, however long it has been open; and kept while one side still sends.
+func TestIdle(t *testing.T) {
+	a, b := net.Pipe()
+	defer a.Close()
+	defer b.Close()
+	c := &deadlines{Conn: a}
+	ic := newIdleConn(c, time.Hour)
+	if len(c.set) != 1 {
+		t.Fatalf("a new connection has no deadline")
+	}
+	go func() { io.CopyN(io.Discard, b, 3); b.Write([]byte("x")) }()
+	if _, err := ic.Write([]byte("abc")); err != nil {
+		t.Fatal(err)
+	}
+	writes := len(c.set)
+	if writes < 2 {
+		t.Error("a write does not extend the deadline, which the pending read has too")
+	}
+	if _, err := ic.Read(make([]byte, 1)); err != nil || len(c.set) != writes+1 {
+		t.Errorf("a read does not extend the deadline: %v", err)
+	}
+}
+
+type deadlines struct {
+	net.Conn
+	set []time.Time
+}
+
+func (d *deadlines) SetDeadline(t time.Time) error { d.set = append(d.set, t); return nil }
+
+func TestDigestWithoutHeader(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { io.WriteString(w, "{}") }))
+	defer s.Close()
+	c := New(Options{})
+	repo, err := c.Repository(host(s) + "/ns/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	d, found, err := c.Find(t.Context(), repo, "1")
+	if err != nil || !found || d.String() != "sha256:44136fa355b3678a1146ad16f7e8649e94fb4fc21fe77e8310c060f61caaff8a" {
+		t.Errorf("%s %v %v", d, found, err)
+	}
+}
+
+// What a server sends ends up before an operator's eyes: it must be short, printable, and without our secrets.
+func TestExplainShowsNoSecret(t *testing.T) {
+	const password = "hunter2"
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.URL.Path == "/v2/" {
+			return
+		}
+		w.WriteHeader(http.StatusForbidden)
+		fmt.Fprintf(w, `{"errors":[{"code":"DENIED","message":"no %s \u001b[31m %s"}]}`, r.Header.Get("Authorization"), strings.Repeat("x", 5000))
+	}))
+	defer s.Close()
+	c := New(Options{})
+	repo, err := c.Repository(host(s) + "/ns/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	session, err := c.Session(t.Context(), repo, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req, err := http.NewRequestWithContext(t.Context(), http.MethodGet, session.URL("manifests/1?state=signed"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	req.SetBasicAuth("u", password)
+	_, err = session.Do(req, http.StatusOK)
+	what, todo := Explain(err, host(s), "the auth file x")
+	if !strings.Contains(what, "DENIED") || !strings.Contains(what, host(s)) || !strings.Contains(todo, "the auth file x") {
+		t.Errorf("it says %q %q", what, todo)
+	}
+	basic := strings.TrimPrefix(req.Header.Get("Authorization"), "Basic ")
+	for _, bad := range []string{password, basic, "\x1b", "signed"} {
+		if strings.Contains(what+todo, bad) {
+			t.Errorf("%q is in %q", bad, what)
+		}
+	}
+	if len(what) > 600 {
+		t.Errorf("%d bytes of message", len(what))
+	}
+}
