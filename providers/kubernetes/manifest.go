@@ -284,15 +284,32 @@ func redactor(m map[string]any) func(string) string {
 			}
 		}
 	}
-	for _, key := range []string{"data", "stringData"} {
-		fields, _ := m[key].(map[string]any)
-		for _, v := range fields {
-			s := fmt.Sprint(v)
-			add(s)
-			if raw, err := base64.StdEncoding.DecodeString(s); err == nil {
+	var walk func(any)
+	walk = func(v any) {
+		switch v := v.(type) {
+		case map[string]any:
+			for _, e := range v {
+				walk(e)
+			}
+		case []any:
+			for _, e := range v {
+				walk(e)
+			}
+		case string:
+			add(v)
+			if raw, err := base64.StdEncoding.DecodeString(v); err == nil {
 				add(string(raw))
 			}
-			add(base64.StdEncoding.EncodeToString([]byte(s)))
+			add(base64.StdEncoding.EncodeToString([]byte(v)))
+		default:
+			add(fmt.Sprint(v))
+		}
+	}
+	for field, v := range m {
+		switch field {
+		case "apiVersion", "kind", "metadata", "type":
+		default: // misspelt fields, too
+			walk(v)
 		}
 	}
 	// Longer ones first: one may be a part of another.
