@@ -74,15 +74,21 @@ func (l *linked) check(cfg *configs.Config) tfdiags.Diagnostics {
 
 const unlinkedSummary = "Provider not linked"
 
-// unlinked is the error for providers that a configuration or a state needs.
+// unlinked is the error for providers that a configuration needs.
 func (l *linked) unlinked(missing []string) tfdiags.Diagnostic {
-	list := func(s []string) string {
-		if len(s) == 0 {
-			return "\n  (none)"
-		}
-		return "\n  - " + strings.Join(s, "\n  - ")
-	}
 	return sourceless(unlinkedSummary,
-		"The configuration needs providers that this program doesn't have:%s\n\nProviders are linked into the program, none is downloaded. These are linked:%s\n\nIf one of them is meant, name it as the source in required_providers.",
-		list(missing), list(l.addrs))
+		"The configuration needs providers that this program doesn't have:%s\n\n%s\n\nIf one of them is meant, name it as the source in required_providers.",
+		bullets(missing), l.says())
+}
+
+// says which providers there are.
+func (l *linked) says() string {
+	return "Providers are linked into the program, none is downloaded. These are linked:" + bullets(l.addrs)
+}
+
+func bullets(lines []string) string {
+	if len(lines) == 0 {
+		return "\n  (none)"
+	}
+	return "\n  - " + strings.Join(lines, "\n  - ")
 }

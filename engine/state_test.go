@@ -53,6 +53,26 @@ func TestLostWrite(t *testing.T) {
 	}
 }
 
+// A second lost state doesn't take the place of the first.
+func TestLostTwice(t *testing.T) {
+	b := newBench(t)
+	b.store.OnPut = func() error { return errors.New("507 insufficient storage") }
+	b.fails(b.apply(one))
+	first, err := os.ReadFile("errored.tfstate")
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.fails(b.apply(three))
+	kept, err := os.ReadFile("errored.tfstate.1")
+	if err != nil || string(kept) != string(first) {
+		t.Errorf("%v: the first one is %.80q", err, kept)
+	}
+	second, err := os.ReadFile("errored.tfstate")
+	if err != nil || len(objectsIn(t, string(second))) != 3 {
+		t.Errorf("%v: the second one is %.80q", err, second)
+	}
+}
+
 // Where no file can be written, the state is printed.
 func TestLostWriteWithoutFile(t *testing.T) {
 	b := newBench(t)

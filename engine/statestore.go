@@ -118,9 +118,14 @@ func (c *stateClient) Lock(ctx context.Context, info *statemgr.LockInfo) (string
 		c.info[info.ID] = b
 	}
 	c.mu.Unlock()
-	ctx, done := c.during(ctx)
+	tryCtx, done := c.during(ctx)
 	defer done()
-	if err := c.store.Lock(ctx, b); err != nil {
+	if err := c.store.Lock(tryCtx, b); err != nil {
+		if c.hard.Err() != nil { // cancelled: it may have been taken nevertheless
+			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
+			defer cancel()
+			_ = c.store.Unlock(ctx, info.ID)
+		}
 		return "", c.lockError(err)
 	}
 	c.mu.Lock()

@@ -20,6 +20,7 @@ type tty struct {
 	streams  *terminal.Streams
 	results  *views.View // in JSON everything
 	progress *views.View
+	linked   *linked
 }
 
 func newTTY(opts Options) (*tty, error) {
@@ -90,12 +91,17 @@ func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	r := strings.NewReplacer(
 		"tofu state push errored.tfstate", c.StatePush+" errored.tfstate",
 		`"tofu apply"`, `"`+c.Apply+`"`,
+		"`tofu apply`", "`"+c.Apply+"`",
 		`please call the "force-unlock" command`, `please call "`+c.ForceUnlock+`"`,
 	)
 	out := make(tfdiags.Diagnostics, 0, len(diags))
 	for _, d := range diags {
 		desc := d.Description()
-		if detail := r.Replace(desc.Detail); detail != desc.Detail {
+		detail := r.Replace(desc.Detail)
+		if strings.Contains(detail, "unavailable provider") { // one that only the state names
+			detail += "\n\n" + t.linked.says()
+		}
+		if detail != desc.Detail {
 			desc.Detail = detail
 			d = reworded{d, desc}
 		}

@@ -102,7 +102,7 @@ resource "null_resource" "b" {}
 		apply(engine.ApplyOptions{PlanOptions: engine.PlanOptions{Mode: engine.Destroy}, AutoApprove: true}),
 	} {
 		p := b.fails(b.run("", verb))
-		has(t, p.err, "registry.opentofu.org/example/lab")
+		has(t, p.err, "registry.opentofu.org/example/lab", "These are linked: (none)")
 	}
 }
 
