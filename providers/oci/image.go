@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	"github.com/google/go-containerregistry/pkg/name"
@@ -266,7 +267,7 @@ func (r *imageResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		}
 		what, todo := registry.Explain(err, tag.RegistryStr(), r.client.credentials)
 		resp.Diagnostics.AddWarning("Can't ask the registry for the image",
-			fmt.Sprintf("%s: %s. What was known of the image is kept. %s", m.ID.ValueString(), what, todo))
+			sentences(m.ID.ValueString()+": "+what+".", "What was known of the image is kept.", todo))
 		return
 	}
 	m.Present = types.BoolValue(found)
@@ -332,7 +333,7 @@ func sourceError(diags *diag.Diagnostics, tag name.Tag, source string, err error
 // registryError is for questions: nothing has changed yet.
 func (r *imageResource) registryError(diags *diag.Diagnostics, tag name.Tag, summary string, err error) {
 	what, todo := registry.Explain(err, tag.RegistryStr(), r.client.credentials)
-	diags.AddError(summary, fmt.Sprintf("%s: %s. %s Nothing has changed.", tag, what, todo))
+	diags.AddError(summary, sentences(tag.Name()+": "+what+".", todo, "Nothing has changed."))
 }
 
 func (r *imageResource) pushError(diags *diag.Diagnostics, tag name.Tag, source string, err error) {
@@ -347,5 +348,10 @@ func (r *imageResource) pushError(diags *diag.Diagnostics, tag name.Tag, source 
 		return
 	}
 	what, todo := registry.Explain(err, tag.RegistryStr(), r.client.credentials)
-	diags.AddError("Can't push the image", fmt.Sprintf("%s: %s. The tag was not made. %s", tag, what, todo))
+	diags.AddError("Can't push the image", sentences(tag.Name()+": "+what+".", "The tag was not made.", todo))
+}
+
+// sentences joins those that are there.
+func sentences(s ...string) string {
+	return strings.Join(slices.DeleteFunc(s, func(s string) bool { return s == "" }), " ")
 }

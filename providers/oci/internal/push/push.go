@@ -268,10 +268,10 @@ func next(resp *http.Response) (*url.URL, error) {
 	if err != nil {
 		return nil, errors.New("the registry does not say where to upload")
 	}
-	if to.Host != resp.Request.URL.Host {
+	asked := resp.Request.URL
+	if !registry.SameHost(to, asked) {
 		return nil, fmt.Errorf("the registry wants the upload on another host, %s, which yuba does not follow", to.Host)
 	}
-	// Behind a proxy that ends TLS, registries often name themselves by http.
-	to.Scheme = resp.Request.URL.Scheme
+	to.Scheme, to.Host = asked.Scheme, asked.Host
 	return to, nil
 }

@@ -10,6 +10,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"os"
 	"strings"
 	"syscall"
 	"unicode"
@@ -18,7 +19,8 @@ import (
 )
 
 // Explain says in a sentence what went wrong with the registry, and in another one what to do. Neither has a URL
-// (upload locations carry secrets) nor anything of the credentials. credentials says where those come from.
+// (upload locations carry secrets) nor anything of the credentials. credentials says where those come from. todo ends
+// with a full stop, or is empty where what says it all.
 func Explain(err error, host, credentials string) (what, todo string) {
 	var (
 		plain   *plainError
@@ -26,12 +28,15 @@ func Explain(err error, host, credentials string) (what, todo string) {
 		badHost x509.HostnameError
 		invalid x509.CertificateInvalidError
 		status  *transport.Error
+		local   *localError
 		dns     *net.DNSError
 	)
 	const reach = "Check the address, and that the registry runs and can be reached from here."
 	switch {
 	case errors.Is(err, context.Canceled):
 		return "cancelled", "Run again to go on."
+	case errors.As(err, &local):
+		return fmt.Sprintf("the registry %s was not asked: %s", host, local), ""
 	case errors.As(err, &unknown):
 		return fmt.Sprintf("the certificate of %s is signed by an authority that is not known here", host), "Name its CA with ca_file."
 	case errors.As(err, &badHost):
@@ -44,6 +49,8 @@ func Explain(err error, host, credentials string) (what, todo string) {
 		return fmt.Sprintf("the name of the registry %s can't be resolved (%s)", host, dns.Err), reach
 	case errors.Is(err, syscall.ECONNREFUSED):
 		return fmt.Sprintf("the registry %s can't be reached: connection refused", host), reach
+	case errors.Is(err, context.DeadlineExceeded), errors.Is(err, os.ErrDeadlineExceeded):
+		return fmt.Sprintf("the registry %s can't be reached: no answer in time", host), reach
 	case errors.As(err, &plain):
 		return fmt.Sprintf("the registry %s does not answer over TLS, and %s", host, plain), reach
 	// Where plain HTTP is allowed it was tried after TLS, and what then went wrong matters more.

@@ -13,6 +13,7 @@ import (
 	"io"
 	"net"
 	"net/http"
+	"net/url"
 	"os"
 	"strings"
 	"sync"
@@ -41,6 +42,8 @@ type Options struct {
 	// IdleTimeout ends a connection on which nothing moves in either direction; there is no limit on the total.
 	// Default 5 minutes: registries on object storage take their time to assemble a large blob.
 	IdleTimeout time.Duration
+	// AskTimeout bounds a question that has a short answer, such as Find. Default 30 seconds.
+	AskTimeout time.Duration
 	// Sleep waits between retries; tests replace it. nil: a timer.
 	Sleep func(context.Context, time.Duration) error
 }
@@ -58,6 +61,9 @@ type Client struct {
 func New(o Options) *Client {
 	if o.IdleTimeout == 0 {
 		o.IdleTimeout = 5 * time.Minute
+	}
+	if o.AskTimeout == 0 {
+		o.AskTimeout = 30 * time.Second
 	}
 	if o.Sleep == nil {
 		o.Sleep = sleep
@@ -191,6 +197,12 @@ func (c *Client) newTransport() (http.RoundTripper, error) {
 	}}, nil
 }
 
+// localError is a failure on this side, before the registry was asked.
+type localError struct{ err error }
+
+func (e *localError) Error() string { return e.err.Error() }
+func (e *localError) Unwrap() error { return e.err }
+
 // Session is an authenticated conversation about one repository. It's safe for concurrent use.
 type Session struct {
 	Repo name.Repository
@@ -213,11 +225,11 @@ func (c *Client) Session(ctx context.Context, repo name.Repository, write bool) 
 	}
 	base, err := c.transport()
 	if err != nil {
-		return nil, err
+		return nil, &localError{err}
 	}
 	auth, err := authn.Resolve(ctx, c.o.Keychain, repo)
 	if err != nil {
-		return nil, err
+		return nil, &localError{err}
 	}
 	rt, err := transport.NewWithContext(ctx, repo.Registry, auth, transport.NewUserAgent(base, c.o.UserAgent), []string{scope})
 	if err != nil {
@@ -235,10 +247,20 @@ func sameHost(req *http.Request, via []*http.Request) error {
 	if len(via) > 5 {
 		return errors.New("the registry redirects in a circle")
 	}
-	if req.URL.Host != via[0].URL.Host {
+	if !SameHost(req.URL, via[0].URL) {
 		return fmt.Errorf("the registry redirects to another host, %s, which yuba does not follow", req.URL.Host)
 	}
 	return nil
+}
+
+// SameHost tells whether both URLs lead to the same host. Behind a proxy that ends TLS a registry often takes itself
+// for http, so of the default ports either will do.
+func SameHost(a, b *url.URL) bool {
+	if a.Host == b.Host {
+		return true
+	}
+	standard := func(port string) bool { return port == "" || port == "80" || port == "443" }
+	return a.Hostname() == b.Hostname() && standard(a.Port()) && standard(b.Port())
 }
 
 // URL is the address of path below the repository ("manifests/x").
@@ -300,9 +322,11 @@ func (s *Session) Digest(ctx context.Context, identifier string) (d v1.Hash, fou
 	return v1.Hash{}, false, errors.New("the registry names no digest")
 }
 
-// Find is Digest with the retries of a read: a registry that isn't there is not waited for.
+// Find is Digest with the retries and the time limit of a question: a registry that isn't there is not waited for.
 func (c *Client) Find(ctx context.Context, repo name.Repository, identifier string) (d v1.Hash, found bool, err error) {
 	err = c.Retry(ctx, false, func(ctx context.Context) error {
+		ctx, cancel := context.WithTimeout(ctx, c.o.AskTimeout)
+		defer cancel()
 		s, err := c.Session(ctx, repo, false)
 		if err != nil {
 			return err

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -90,13 +92,14 @@ func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { retur
 func host(s *httptest.Server) string { return s.Listener.Addr().String() }
 
 func TestOwnCA(t *testing.T) {
-	s := httptest.NewTLSServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+	s := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if strings.HasPrefix(r.URL.Path, "/v2/ns/") {
 			w.Header().Set("Docker-Content-Digest", "sha256:"+strings.Repeat("a", 64))
 		}
 	}))
+	s.Config.ErrorLog = log.New(io.Discard, "", 0)
+	s.StartTLS()
 	defer s.Close()
-	s.Config.ErrorLog = nil
 	ca := filepath.Join(t.TempDir(), "ca.pem")
 	if err := os.WriteFile(ca, pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw}), 0o600); err != nil {
 		t.Fatal(err)
@@ -277,5 +280,38 @@ func TestExplainShowsNoSecret(t *testing.T) {
 	}
 	if len(what) > 600 {
 		t.Errorf("%d bytes of message", len(what))
+	}
+}
+
+// A registry that takes the connection and says nothing must not hold up a plan.
+func TestSilentRegistry(t *testing.T) {
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) { <-r.Context().Done() }))
+	defer s.Close()
+	c := New(Options{AskTimeout: 10 * time.Millisecond, Sleep: func(context.Context, time.Duration) error { return nil }})
+	repo, err := c.Repository(host(s) + "/ns/node")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, _, err = c.Find(t.Context(), repo, "1")
+	if what, _ := Explain(err, host(s), ""); !strings.Contains(what, "no answer in time") {
+		t.Errorf("it says %q", what)
+	}
+}
+
+func TestSameHost(t *testing.T) {
+	for pair, want := range map[[2]string]bool{
+		{"https://r.example/x", "https://r.example/v2/"}:           true,
+		{"http://r.example/x", "https://r.example/v2/"}:            true,
+		{"https://r.example:443/x", "https://r.example/v2/"}:       true,
+		{"https://r.example:5000/x", "https://r.example:5000/v2/"}: true,
+		{"https://r.example:5000/x", "https://r.example/v2/"}:      false,
+		{"https://s.example/x", "https://r.example/v2/"}:           false,
+		{"https://r.example.evil/x", "https://r.example/v2/"}:      false,
+	} {
+		a, errA := url.Parse(pair[0])
+		b, errB := url.Parse(pair[1])
+		if got := SameHost(a, b); got != want || errA != nil || errB != nil {
+			t.Errorf("%s for %s: %v", pair[0], pair[1], got)
+		}
 	}
 }
