@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/big"
 	"strings"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -480,3 +481,16 @@ func (w *walk) data(kind string, attrs map[string]any) (tftypes.Value, string) {
 	}
 	return w.unwire(s.ValueType(), resp.State), ""
 }
+
+func asMap(v tftypes.Value) (map[string]tftypes.Value, error) {
+	var m map[string]tftypes.Value
+	err := v.As(&m)
+	return m, err
+}
+
+func valueOf(typ tftypes.Type, m map[string]tftypes.Value) tftypes.Value {
+	return tftypes.NewValue(typ, m)
+}
+
+// errReset is what a connection gives that the other side has cut.
+const errReset = syscall.ECONNRESET
