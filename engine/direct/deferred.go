@@ -10,10 +10,6 @@ import (
 // any, and would take what comes with one for the answer.
 func (c *call) notDeferred(d *tfprotov6.Deferred) {
 	if d != nil {
-		c.fail(fmt.Errorf("%s of %s: the provider deferred (%s), which OpenTofu %s", c.method, c.typeName, d.Reason, "doesn't support; this is a bug in the provider"))
+		c.fail(fmt.Errorf("%s of %s was deferred (%s) though OpenTofu doesn't ask for that; this is a bug in the provider", c.method, c.typeName, d.Reason))
 	}
-}
-
-func errNoIdentity(typeName string) error {
-	return fmt.Errorf("resource type %q has no identity that the provider could be asked for", typeName)
 }

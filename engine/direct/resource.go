@@ -3,6 +3,7 @@ package direct
 import (
 	"bytes"
 	"context"
+	"fmt"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/opentofu/opentofu/internal/providers"
@@ -234,4 +235,8 @@ func (p *provider) MoveResourceState(ctx context.Context, q providers.MoveResour
 	out.TargetState = c.decodeState(r.TargetState)
 	out.TargetPrivate = bytes.Clone(r.TargetPrivate)
 	return out
+}
+
+func errNoIdentity(typeName string) error {
+	return fmt.Errorf("resource type %q has no identity that the provider could be asked for", typeName)
 }
