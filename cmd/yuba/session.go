@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strings"
 
 	engine "github.com/opentofu/opentofu/yuba"
 	"golang.org/x/term"
@@ -79,8 +80,10 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 	o := engine.Options{
 		Files: s.files,
 		Providers: engineProviders(progress{
-			object: func(namespace, name, message string) { display.Message(rename(namespace+"/"+name), message) },
-			bytes:  func(ref string, sent, total int64) { display.Bytes(rename(ref), sent, total) },
+			object: func(namespace, name, message string) {
+				display.Message(rename(strings.TrimPrefix(namespace+"/"+name, "/")), message)
+			},
+			bytes: func(ref string, sent, total int64) { display.Bytes(rename(ref), sent, total) },
 		}),
 		State: store, StateAddress: address,
 		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,

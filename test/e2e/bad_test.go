@@ -221,8 +221,12 @@ func TestFieldOfAnotherManager(t *testing.T) {
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
 	w.Kubectl("create", "namespace", w.Namespace)
 	// Somebody's claim with another size, of which they own the field.
-	w.Lab.Apply(t, `{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"web-state","namespace":"`+w.Namespace+`"},
-		"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"standard","resources":{"requests":{"storage":"2Gi"}}}}`, "somebody")
+	theirs := filepath.Join(w.Dir, "theirs.json")
+	if err := os.WriteFile(theirs, []byte(`{"apiVersion":"v1","kind":"PersistentVolumeClaim","metadata":{"name":"web-state"},
+		"spec":{"accessModes":["ReadWriteOnce"],"storageClassName":"standard","resources":{"requests":{"storage":"2Gi"}}}}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	w.Kubectl("apply", "--server-side", "--field-manager=somebody", "-n", w.Namespace, "-f", theirs)
 	r := w.Must(1, "k8s", "apply", "-auto-approve")
 	for _, want := range []string{"somebody", "storage", "web-state"} {
 		if !strings.Contains(r.Stderr, want) {

@@ -129,7 +129,7 @@ func TestGroupLivesAndDies(t *testing.T) {
 	if err := json.Unmarshal([]byte(r.Stdout), &names); err != nil || !slices.Equal(names, []string{"db", "web"}) {
 		t.Errorf("the output nodes is %s (%v)", r.Stdout, err)
 	}
-	if got := w.Must(0, "k8s", "nodes").stdout; got != "db\nweb\n" && got != "web\ndb\n" {
+	if got := w.Must(0, "k8s", "nodes").Stdout; got != "db\nweb\n" && got != "web\ndb\n" {
 		t.Errorf("k8s nodes prints %q", got)
 	}
 
@@ -147,7 +147,7 @@ func TestGroupLivesAndDies(t *testing.T) {
 	if !lab.Exists(t, repository, digest) {
 		t.Errorf("the image %s left the registry", two)
 	}
-	if got := w.Must(0, "state", "list").stdout; got != "" {
+	if got := w.Must(0, "state", "list").Stdout; got != "" {
 		t.Errorf("the state still has:\n%s", got)
 	}
 }
