@@ -197,11 +197,12 @@ hostIP: {{ index . 0 | Quote }}
 hostIPs: [{{ range . }}{ip: {{ . | Quote }}},{{ end }}]
 {{ end }}
 `
+	// Every call takes a new address; the pod keeps its first.
 	podAddresses = `
-{{ with PodIPsWith .spec.nodeName (or .spec.hostNetwork false) (or .metadata.uid "") (or .metadata.name "") (or .metadata.namespace "") }}
+{{ if not .status.podIP }}{{ with PodIPsWith .spec.nodeName (or .spec.hostNetwork false) (or .metadata.uid "") (or .metadata.name "") (or .metadata.namespace "") }}
 podIP: {{ index . 0 | Quote }}
 podIPs: [{{ range . }}{ip: {{ . | Quote }}},{{ end }}]
-{{ end }}
+{{ end }}{{ end }}
 `
 	initDone = `
 {{ if .spec.initContainers }}
