@@ -225,9 +225,9 @@ func TestNothingRunsOn(t *testing.T) {
 			if open != 0 {
 				t.Errorf("%d streams of the source are still open", open)
 			}
-			buf := make([]byte, 1<<20)
-			if stacks := string(buf[:runtime.Stack(buf, true)]); strings.Contains(stacks, "pgzip") {
-				t.Errorf("the compressor runs on:\n%s", stacks)
+			// A goroutine that has said that it's done may still be on its last line.
+			for buf := make([]byte, 1<<20); strings.Contains(string(buf[:runtime.Stack(buf, true)]), "pgzip"); {
+				runtime.Gosched()
 			}
 		})
 	}
