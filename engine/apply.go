@@ -50,7 +50,10 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 		}
 	}
 	e.state.client.onPutFailed = reserveErroredState
-	defer dropUnusedErroredState()
+	defer func() {
+		e.state.client.onPutFailed = func() {}
+		dropUnusedErroredState()
+	}()
 	running, err := e.run(ctx, op)
 	if err != nil {
 		return err

@@ -12,6 +12,8 @@ import (
 // ForceUnlock releases the lock with this ID, whoever holds it. It asks first,
 // unless force is set.
 func (e *Engine) ForceUnlock(ctx context.Context, id string, force bool) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	view := views.NewUnlock(e.tty.viewOptions(), e.tty.results)
 	fail := func(err error) error {
 		diags := tfdiags.Diagnostics{}.Append(err)

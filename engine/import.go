@@ -15,6 +15,8 @@ import (
 // Import puts an object that exists into the state, under an address that the
 // configuration has.
 func (e *Engine) Import(ctx context.Context, addr, id string) (err error) {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	view := views.NewImport(e.tty.viewOptions(), e.tty.results)
 	fail := func(diags tfdiags.Diagnostics) error {
 		if e.opts.JSON {
@@ -63,7 +65,7 @@ func (e *Engine) Import(ctx context.Context, addr, id string) (err error) {
 	if diags = diags.Append(more); more.HasErrors() {
 		return fail(diags)
 	}
-	if err := statemgr.WriteAndPersist(ctx, mgr, state, nil); err != nil {
+	if err := statemgr.WriteAndPersist(context.WithoutCancel(ctx), mgr, state, nil); err != nil {
 		return fail(diags.Append(fmt.Errorf("error saving the state: %w; nothing was changed but the state, import again", err)))
 	}
 	view.Success()

@@ -102,3 +102,58 @@ func TestInterruptDuringPlan(t *testing.T) {
 	}
 	b.free()
 }
+
+// A server that doesn't answer holds nobody up who has had enough.
+func TestInterruptWaiting(t *testing.T) {
+	output := func(ctx context.Context, e *engine.Engine) error { return e.Output(ctx, "", false) }
+	for name, c := range map[string]struct {
+		verb       func(context.Context, *engine.Engine) error
+		interrupts int
+	}{
+		"output": {output, 1},
+		"pull":   {pull, 1},
+		"show":   {func(ctx context.Context, e *engine.Engine) error { return e.Show(ctx, "") }, 1},
+		"list":   {func(ctx context.Context, e *engine.Engine) error { return e.StateList(ctx) }, 1},
+		"plan": {func(ctx context.Context, e *engine.Engine) error {
+			_, err := e.Plan(ctx, engine.PlanOptions{})
+			return err
+		}, 2},
+		"import": {func(ctx context.Context, e *engine.Engine) error { return e.Import(ctx, "lab_thing.a", "a") }, 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			interrupts := make(chan struct{}, 2)
+			b.set = func(o *engine.Options) { o.Interrupts = interrupts }
+			b.store.OnGet = func(ctx context.Context) error {
+				for range c.interrupts {
+					interrupts <- struct{}{}
+				}
+				<-ctx.Done()
+				return context.Cause(ctx)
+			}
+			b.fails(b.run(one, c.verb))
+			b.free()
+		})
+	}
+}
+
+// An interrupted import has imported or it hasn't; the lock is free.
+func TestInterruptImport(t *testing.T) {
+	b := newBench(t)
+	interrupts := make(chan struct{}, 1)
+	b.set = func(o *engine.Options) { o.Interrupts = interrupts }
+	b.lab.On = func(ctx context.Context, method, _ string) error {
+		if method == "Import" {
+			interrupts <- struct{}{}
+			<-ctx.Done()
+			return ctx.Err()
+		}
+		return nil
+	}
+	p := b.fails(b.run(one, func(ctx context.Context, e *engine.Engine) error { return e.Import(ctx, "lab_thing.a", "a") }))
+	has(t, p.err, "import failed")
+	if len(b.objects()) != 0 {
+		t.Error("it was imported")
+	}
+	b.free()
+}

@@ -13,6 +13,8 @@ import (
 // prints just the value of one, with no newline. Sensitive values are printed
 // when asked for by name, by raw, or with JSON, as stock tofu does.
 func (e *Engine) Output(ctx context.Context, name string, raw bool) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	opts := e.tty.viewOptions()
 	if raw {
 		if e.opts.JSON {

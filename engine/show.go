@@ -17,6 +17,8 @@ import (
 
 // Show prints a saved plan or a state file, or the state if path is "".
 func (e *Engine) Show(ctx context.Context, path string) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	if path == "" {
 		mgr, diags := e.readState(ctx)
 		if diags.HasErrors() {

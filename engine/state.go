@@ -33,6 +33,8 @@ func (e *Engine) readState(ctx context.Context) (statemgr.Full, tfdiags.Diagnost
 
 // StatePull prints the state, decrypted. It prints nothing when there is none.
 func (e *Engine) StatePull(ctx context.Context) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	mgr, diags := e.readState(ctx)
 	if diags.HasErrors() {
 		return e.fail(diags)
@@ -57,6 +59,8 @@ const maxState = 1 << 30
 // one or has another lineage. The file may be plain or, like errored.tfstate,
 // encrypted with the same settings.
 func (e *Engine) StatePush(ctx context.Context, path string, force bool) (err error) {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	var diags tfdiags.Diagnostics
 	fail := func(summary string, err error) error { return e.fail(diags.Append(sourceless(summary, "%s", err))) }
 	b, err := e.readAll(path)
@@ -89,7 +93,7 @@ func (e *Engine) StatePush(ctx context.Context, path string, force bool) (err er
 	if err := mgr.WriteState(file.State); err != nil {
 		return fail("Failed to write state", err)
 	}
-	if err := mgr.PersistState(ctx, nil); err != nil {
+	if err := mgr.PersistState(context.WithoutCancel(ctx), nil); err != nil {
 		return fail("Failed to persist state", err)
 	}
 	return nil
@@ -128,6 +132,8 @@ func (e *Engine) parseState(b []byte) (*statefile.File, error) {
 // StateList prints the addresses of all objects in the state, those below the
 // given addresses if there are any.
 func (e *Engine) StateList(ctx context.Context, below ...string) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	mgr, diags := e.readState(ctx)
 	if diags.HasErrors() {
 		return e.fail(diags)

@@ -12,6 +12,8 @@ import (
 // Validate checks the configuration, without state and without asking anything
 // of what the providers manage.
 func (e *Engine) Validate(ctx context.Context) error {
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	diags := e.validate(ctx)
 	view := views.NewValidate(e.tty.viewOptions(), e.tty.results)
 	switch {

@@ -22,6 +22,8 @@ type Store struct {
 	// OnLock, OnPut and OnUnlock, if set, are asked first, and their error is
 	// the call's.
 	OnLock, OnPut, OnUnlock func() error
+	// OnGet is the same for Get.
+	OnGet func(context.Context) error
 }
 
 // Locked is the error for a lock that someone else holds.
@@ -33,7 +35,12 @@ func (e *Locked) Error() string { return "state is locked" }
 func (e *Locked) Holder() []byte { return e.holder }
 
 // Get returns the state.
-func (s *Store) Get(context.Context) ([]byte, error) {
+func (s *Store) Get(ctx context.Context) ([]byte, error) {
+	if s.OnGet != nil {
+		if err := s.OnGet(ctx); err != nil {
+			return nil, err
+		}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return bytes.Clone(s.data), nil
