@@ -36,6 +36,7 @@ var (
 )
 
 func TestClaimGetsAVolumeOnceAPodWantsItAndLosesItWhenDeleted(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	image := l.Push(t, ns+"/web", "1", lab.Image{})
@@ -61,6 +62,7 @@ func TestClaimGetsAVolumeOnceAPodWantsItAndLosesItWhenDeleted(t *testing.T) {
 }
 
 func TestPodWithoutAVolumeForItsClaimStaysPending(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, fmt.Sprintf(claim, "none")+"---\n"+deployment(l.Push(t, ns+"/web", "1", lab.Image{}), withClaim))
@@ -69,6 +71,7 @@ func TestPodWithoutAVolumeForItsClaimStaysPending(t *testing.T) {
 }
 
 func TestRegistryKeepsWhatIsPushed(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Name(t)
 	if lab.Exists(t, l.Registry+"/"+ns+"/web", "1") {
@@ -85,6 +88,7 @@ func TestRegistryKeepsWhatIsPushed(t *testing.T) {
 }
 
 func TestTokensAreIssuedAndReviewed(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	token := strings.TrimSpace(l.Kubectl(t, "create", "token", "-n", ns, "default", "--audience=spire-server"))
@@ -122,6 +126,7 @@ func TestTokensAreIssuedAndReviewed(t *testing.T) {
 }
 
 func TestServiceAccountMayOnlyWhatItsRoleSays(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Kubectl(t, "create", "role", "-n", ns, "look", "--verb=get,list", "--resource=pods")
@@ -159,6 +164,7 @@ func TestServiceAccountMayOnlyWhatItsRoleSays(t *testing.T) {
 }
 
 func TestRequestsOfAProgramAreCounted(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Kubectl(t, "get", "configmaps", "-n", ns, "--request-timeout=20s")

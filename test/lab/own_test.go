@@ -125,6 +125,9 @@ func TestAPIServerCanBeKilledAndComesBackWithWhatItHad(t *testing.T) {
 		t.Errorf("process ids were %v, are %v", before, after)
 	}
 	image := l.Push(t, "web", "1", Image{})
+	// The controllers and the nodes have come back to it.
+	l.Kubectl(t, "create", "deployment", "-n", ns, "web", "--image="+image)
+	l.Kubectl(t, "rollout", "status", "-n", ns, "deployment/web", "--timeout=2m")
 	l.Stop(t, "registry")
 	l.Restart(t, "registry")
 	Eventually(t, "the registry to be there again", func() error {

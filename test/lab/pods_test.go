@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
@@ -23,7 +24,7 @@ type pod struct {
 	Status struct {
 		Phase, PodIP string
 		Conditions   []struct {
-			Type, Status, Reason, Message string
+			Type, Status, Reason, Message, LastTransitionTime string
 		}
 		ContainerStatuses []struct {
 			Name, Image, ImageID, ContainerID string
@@ -120,6 +121,7 @@ func events(t *testing.T, l *lab.Lab, ns string, p pod, words ...string) {
 }
 
 func TestReadyPodIsWhatAKubeletReports(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	image := l.Push(t, ns+"/web", "1", lab.Image{})
@@ -142,6 +144,7 @@ func TestReadyPodIsWhatAKubeletReports(t *testing.T) {
 }
 
 func TestNeverReadyPodRunsAndSaysWhy(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{Behaviour: lab.NeverReady})))
@@ -156,6 +159,7 @@ func TestNeverReadyPodRunsAndSaysWhy(t *testing.T) {
 }
 
 func TestCrashLoopRestartsAndBacksOff(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{Behaviour: lab.CrashLoop})))
@@ -176,6 +180,7 @@ func TestCrashLoopRestartsAndBacksOff(t *testing.T) {
 }
 
 func TestConfigErrorNeverStarts(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{Behaviour: lab.ConfigError})))
@@ -187,6 +192,7 @@ func TestConfigErrorNeverStarts(t *testing.T) {
 }
 
 func TestMissingImageIsPulledOnceItIsThere(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment(l.Registry+"/"+ns+"/web:1"))
@@ -200,6 +206,7 @@ func TestMissingImageIsPulledOnceItIsThere(t *testing.T) {
 }
 
 func TestForeignRegistryIsNeverAsked(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment("registry.example/web:1"))
@@ -210,6 +217,7 @@ func TestForeignRegistryIsNeverAsked(t *testing.T) {
 }
 
 func TestBadImageNameIsRefused(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment(l.Registry+"/UPPER:1"))
@@ -217,6 +225,7 @@ func TestBadImageNameIsRefused(t *testing.T) {
 }
 
 func TestPodThatFitsNowhereIsUnschedulable(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{}), "        resources: {requests: {cpu: 1000}}"))
@@ -228,6 +237,7 @@ func TestPodThatFitsNowhereIsUnschedulable(t *testing.T) {
 }
 
 func TestRecreateReplacesThePodAfterTheOldOneIsGone(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{Content: "one"})))
@@ -252,7 +262,33 @@ func TestRecreateReplacesThePodAfterTheOldOneIsGone(t *testing.T) {
 	events(t, l, ns, first, "Normal Killing: Stopping container node")
 }
 
+func TestSlowPodTakesItsTime(t *testing.T) {
+	t.Parallel()
+	l := lab.Start(t)
+	ns := l.Namespace(t)
+	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{ReadyAfter: 3 * time.Second, StopAfter: time.Hour})))
+	p := until(t, l, ns, "to be ready", func(p pod) bool { return p.condition("Ready") == "True" })
+	started, err := time.Parse(time.RFC3339, p.Status.ContainerStatuses[0].State.Running.StartedAt)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range p.Status.Conditions {
+		// The API server keeps whole seconds.
+		if at, err := time.Parse(time.RFC3339, c.LastTransitionTime); c.Type == "Ready" && (err != nil || at.Sub(started) < 2*time.Second) {
+			t.Errorf("started %v, ready %s", started, c.LastTransitionTime)
+		}
+	}
+	l.Kubectl(t, "delete", "deployment", "-n", ns, "web")
+	p = until(t, l, ns, "to be told to stop", func(p pod) bool { return p.Metadata.DeletionTimestamp != "" })
+	events(t, l, ns, p, "Normal Killing: Stopping container node")
+	if p = until(t, l, ns, "to be there", func(pod) bool { return true }); !p.running() {
+		t.Errorf("it has ended: %+v", p.Status)
+	}
+	l.Kubectl(t, "delete", "pod", "-n", ns, p.Metadata.Name, "--force", "--grace-period=0")
+}
+
 func TestAnnotationOfThePodOutweighsTheImage(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	l.Apply(t, ns, deployment("registry.example/none:1"))
