@@ -21,6 +21,10 @@ import (
 const (
 	// lastGoodLabel on a record has the uid of its Deployment.
 	lastGoodLabel = "yuba.fediversity.eu/last-good-of"
+	// setBackAnnotation is on a Deployment that was set back, until its
+	// manifest is applied again. As our field manager owns it and no manifest
+	// has it, the next apply takes it away.
+	setBackAnnotation = "yuba.fediversity.eu/set-back"
 	// maxName is the API server's limit for names.
 	maxName = 253
 )
@@ -49,6 +53,13 @@ func configuration(live client.Object, manager string) (client.Object, error) {
 	meta["name"], meta["namespace"] = metaString(live, "name"), metaString(live, "namespace")
 	conf["apiVersion"], conf["kind"], conf["metadata"] = "apps/v1", "Deployment", meta
 	return conf, nil
+}
+
+// setBackNote gives what a Deployment's annotation says of its being set back,
+// "" when it runs what was applied.
+func setBackNote(live client.Object) string {
+	s, _ := annotationsOf(live)[setBackAnnotation].(string)
+	return s
 }
 
 func templateOf(o client.Object) client.Object {

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"math/big"
 	"sort"
 	"strings"
@@ -293,6 +294,11 @@ func (r *objectResource) Read(ctx context.Context, req resource.ReadRequest, res
 	private(ctx, req.Private, keyNote, &before)
 
 	now, drifted := mem.Compare(manifest, live)
+	if note := setBackNote(live); note != "" && annotationsOf(manifest)[setBackAnnotation] == nil {
+		// A template that was set back may have just more than the manifest,
+		// which is no drift by itself. The plan shows this annotation to go.
+		now, drifted = withAnnotation(now, setBackAnnotation, note), append(drifted, ".metadata.annotations."+setBackAnnotation)
+	}
 	uid := metaString(live, "uid")
 	after := note{Drifted: drifted, Deleting: metaString(live, "deletionTimestamp") != ""}
 	if recreated := uid != a.str("uid"); len(drifted) > 0 || recreated {
@@ -308,6 +314,17 @@ func (r *objectResource) Read(ctx context.Context, req resource.ReadRequest, res
 	if !after.equal(before) {
 		resp.Diagnostics.Append(setPrivate(ctx, resp.Private, keyNote, after)...)
 	}
+}
+
+// withAnnotation gives a copy of obj that has one more annotation.
+func withAnnotation(obj client.Object, key, value string) client.Object {
+	out, meta, notes := maps.Clone(obj), maps.Clone(metaOf(obj)), maps.Clone(annotationsOf(obj))
+	if notes == nil {
+		notes = client.Object{}
+	}
+	notes[key] = value
+	meta["annotations"], out["metadata"] = notes, meta
+	return out
 }
 
 func (n note) equal(o note) bool {
@@ -463,16 +480,11 @@ func (x *applied) takeable() func(client.Conflict) bool {
 // apply sends the manifest. Fields of others are taken only when they are ours
 // to take; else the error names them.
 func (x *applied) apply(ctx context.Context, c *client.Client) (client.Object, []string, error) {
-	body := client.Object{}
-	for k, v := range x.manifest {
-		body[k] = v
-	}
+	body := maps.Clone(x.manifest)
 	if x.uid != "" {
 		// The server then refuses to touch, or to make, another object.
-		meta := client.Object{"uid": x.uid}
-		for k, v := range metaOf(x.manifest) {
-			meta[k] = v
-		}
+		meta := maps.Clone(metaOf(x.manifest))
+		meta["uid"] = x.uid
 		body["metadata"] = meta
 	}
 	o := client.ApplyOptions{Force: x.force, DryRun: x.dryRun}

@@ -140,6 +140,13 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 
 	out := r.wait(ctx, c, mirror, t)
 	if out.err == nil && out.verdict.State == rollout.Done {
+		if note := setBackNote(out.live); note != "" {
+			// Complete, but not what was applied: a plan that refreshes would
+			// have shown it.
+			diags.AddError("The Deployment "+t.label()+" was set back and has not been applied since",
+				note+"\nIt runs "+strings.Join(images(templateOf(out.live)), ", ")+". Plan with a refresh and apply the Deployment, too.")
+			return state, false
+		}
 		if err := remember(ctx, c, out.live); err != nil {
 			diags.AddWarning("The rollout of "+t.label()+" is complete, but not recorded",
 				"A later rollout that fails cannot be set back to it: "+err.Error())
@@ -299,7 +306,14 @@ func (r *rolloutResource) setBack(ctx context.Context, c *client.Client, m *clie
 	image := strings.Join(images(template), ", ")
 	r.progress(t.namespace, t.name, "setting back to "+image)
 	conf["spec"].(client.Object)["template"] = template
-	metaOf(conf)["uid"] = t.uid
+	meta := metaOf(conf)
+	notes := client.Object{setBackAnnotation: fmt.Sprintf("generation %d did not become ready: %s", failed.verdict.Generation, strings.Join(images(templateOf(live)), ", "))}
+	for k, v := range annotationsOf(conf) {
+		if k != setBackAnnotation {
+			notes[k] = v
+		}
+	}
+	meta["annotations"], meta["uid"] = notes, t.uid
 	set, _, err := c.Apply(ctx, k, t.namespace, t.name, conf, client.ApplyOptions{Force: true})
 	if err != nil {
 		return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps

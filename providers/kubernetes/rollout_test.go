@@ -3,8 +3,11 @@ package kubernetes_test
 import (
 	"context"
 	"fmt"
+	"net/http"
+	"os"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
@@ -275,6 +278,118 @@ func TestManualSetImage(t *testing.T) {
 	n.timeout = "1m"
 	n.must(two)
 	n.runs(two)
+}
+
+// A template that only left something out is set back like any other, and the
+// plan shows that it was: no field of the manifest differs then.
+func TestSetBackOfALeftOutField(t *testing.T) {
+	c := newCluster(t)
+	n := c.node("web", "1m")
+	image := c.image("one", "ready")
+	n.must(image)
+	manifest := func(pod map[string]any) map[string]any {
+		m := c.deployment("web", image)
+		m["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["annotations"] = pod
+		return m
+	}
+	deploy := func(m map[string]any, refresh bool) string {
+		w := c.walk()
+		if refresh {
+			w.refresh(n.dep)
+			w.refresh(n.roll)
+		}
+		dep := w.plan(n.dep, with(m))
+		roll := w.plan(n.roll, n.rolloutConfig(dep.attr(t, "uid"), dep.attr(t, "generation")))
+		w = c.walk()
+		w.apply(dep)
+		if roll.noop() {
+			t.Error("there is no rollout to do")
+			return ""
+		}
+		return w.tryApply(context.Background(), roll, n.rolloutConfig(n.dep.attr(t, "uid"), n.dep.attr(t, "generation")))
+	}
+	good, bad := manifest(map[string]any{"yuba.test/behaviour": "ready"}), manifest(map[string]any{})
+	if s := deploy(good, true); s != "" {
+		t.Fatal(s)
+	}
+	bad["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["nodeSelector"] = map[string]any{"no": "where"}
+	n.timeout = "4s"
+	says(t, deploy(bad, true), "not complete", "set back", "ready again")
+	// Without a refresh nobody sees what runs; it is no success all the same.
+	says(t, deploy(bad, false), "was set back and has not been applied since", "generation", "refresh")
+	w := c.walk()
+	w.refresh(n.dep)
+	less := manifest(map[string]any{})
+	if p := w.plan(n.dep, with(less)); p.noop() || !strings.Contains(n.dep.attr(t, "manifest").String(), "yuba.fediversity.eu/set-back") {
+		t.Errorf("the plan does not show that it was set back: %s", n.dep.attr(t, "manifest"))
+	}
+	n.timeout = "1m"
+	if s := deploy(less, true); s != "" {
+		t.Error(s)
+	}
+	if notes := c.get(deployments, "web").GetAnnotations(); notes["yuba.fediversity.eu/set-back"] != "" {
+		t.Error("it still says that it was set back")
+	}
+	w = c.walk()
+	w.refresh(n.dep)
+	if !w.plan(n.dep, with(less)).noop() {
+		t.Error("a plan shows changes")
+	}
+}
+
+// A cluster that can't be reached for a while, with all connections cut,
+// changes nothing in the verdict.
+func TestClusterAwayDuringRollout(t *testing.T) {
+	var mu sync.Mutex
+	down := false
+	var cuts []context.CancelFunc
+	waiting := make(chan struct{})
+	var once sync.Once
+	c := newCluster(t,
+		kubernetes.WithProgress(func(_, _, m string) {
+			if strings.HasPrefix(m, "0/1") {
+				once.Do(func() { close(waiting) })
+			}
+		}),
+		kubernetes.WithTransport(func(rt http.RoundTripper) http.RoundTripper {
+			return roundTripper(func(r *http.Request) (*http.Response, error) {
+				ctx, cancel := context.WithCancel(r.Context())
+				mu.Lock()
+				gone := down
+				cuts = append(cuts, cancel)
+				mu.Unlock()
+				if gone {
+					return nil, os.NewSyscallError("connect", syscall.ECONNREFUSED)
+				}
+				return rt.RoundTrip(r.WithContext(ctx))
+			})
+		}))
+	n := c.node("web", "2m")
+	m := c.deployment("web", c.image("one", "ready"))
+	m["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)["annotations"] = map[string]any{"yuba.test/ready-after": "3s"}
+	c.put(n.dep, with(m))
+	w := c.walk()
+	p := w.plan(n.roll, n.rolloutConfig(n.dep.attr(t, "uid"), n.dep.attr(t, "generation")))
+	back := make(chan struct{})
+	go func() {
+		defer close(back)
+		<-waiting
+		mu.Lock()
+		down = true
+		for _, cut := range cuts {
+			cut()
+		}
+		mu.Unlock()
+		// Until the pod has become ready, unseen.
+		eventually(t, "the pod is ready", func() bool { return c.field(deployments, "web", "status", "readyReplicas") == int64(1) })
+		mu.Lock()
+		down = false
+		mu.Unlock()
+	}()
+	if s := w.tryApply(context.Background(), p); s != "" {
+		t.Error(s)
+	}
+	<-back
 }
 
 // The way back needs no state: it is in the cluster.
