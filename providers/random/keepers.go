@@ -3,6 +3,7 @@ package random
 import (
 	"context"
 
+	"github.com/hashicorp/terraform-plugin-framework/attr"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/mapplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
@@ -33,4 +34,10 @@ func keepersChanged(_ context.Context, req planmodifier.MapRequest, resp *mappla
 			resp.RequiresReplace = true
 		}
 	}
+}
+
+// importedKeepers is what hashicorp/random puts into the state at an import: an empty map, not null. The next plan of a
+// configuration without keepers shows that as an update in place.
+func importedKeepers() types.Map {
+	return types.MapValueMust(types.StringType, map[string]attr.Value{})
 }

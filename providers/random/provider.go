@@ -45,7 +45,11 @@ func (p *randomProvider) Configure(context.Context, provider.ConfigureRequest, *
 }
 
 func (p *randomProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return uuidResource{} }}
+	return []func() resource.Resource{
+		func() resource.Resource { return uuidResource{} },
+		func() resource.Resource { return idResource{} },
+		func() resource.Resource { return integerResource{} },
+	}
 }
 
 func (p *randomProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }

@@ -1,7 +1,11 @@
 package random_test
 
 import (
+	"encoding/base64"
+	"fmt"
+	"math"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -17,26 +21,35 @@ func uuid(t *testing.T) *providertest.Resource {
 	return providertest.New(t, random.Server("test"), nil).Resource("random_uuid")
 }
 
-// The schema is that of hashicorp/random 3.7: https://search.opentofu.org/provider/hashicorp/random/latest/docs/resources/uuid
+// The schemas are those of hashicorp/random 3.7: https://search.opentofu.org/provider/hashicorp/random/latest
 func TestSchemaIsHashicorps(t *testing.T) {
 	s := providertest.New(t, random.Server("test"), nil).Schema()
 	if n := len(s.Provider.Block.Attributes); n != 0 {
 		t.Errorf("the provider has %d settings, want none", n)
 	}
-	got := map[string]tfprotov6.SchemaAttribute{}
-	for _, a := range s.ResourceSchemas["random_uuid"].Block.Attributes {
-		got[a.Name] = tfprotov6.SchemaAttribute{Name: a.Name, Type: a.Type, Optional: a.Optional, Required: a.Required, Computed: a.Computed}
+	attr := func(name string, typ tftypes.Type, kind string) tfprotov6.SchemaAttribute {
+		return tfprotov6.SchemaAttribute{Name: name, Type: typ, Required: kind == "required", Optional: kind == "optional", Computed: kind == "computed"}
 	}
-	want := map[string]tfprotov6.SchemaAttribute{
-		"id":      {Name: "id", Type: tftypes.String, Computed: true},
-		"result":  {Name: "result", Type: tftypes.String, Computed: true},
-		"keepers": {Name: "keepers", Type: tftypes.Map{ElementType: tftypes.String}, Optional: true},
-	}
-	if diff := cmp.Diff(want, got); diff != "" {
-		t.Errorf("attributes (-want +got):\n%s", diff)
-	}
-	if v := s.ResourceSchemas["random_uuid"].Version; v != 0 {
-		t.Errorf("schema version %d, want 0", v)
+	keepers := attr("keepers", tftypes.Map{ElementType: tftypes.String}, "optional")
+	for name, want := range map[string][]tfprotov6.SchemaAttribute{
+		"random_uuid": {attr("id", tftypes.String, "computed"), keepers, attr("result", tftypes.String, "computed")},
+		"random_id": {attr("b64_std", tftypes.String, "computed"), attr("b64_url", tftypes.String, "computed"), attr("byte_length", tftypes.Number, "required"),
+			attr("dec", tftypes.String, "computed"), attr("hex", tftypes.String, "computed"), attr("id", tftypes.String, "computed"), keepers,
+			attr("prefix", tftypes.String, "optional")},
+		"random_integer": {attr("id", tftypes.String, "computed"), keepers, attr("max", tftypes.Number, "required"), attr("min", tftypes.Number, "required"),
+			attr("result", tftypes.Number, "computed"), attr("seed", tftypes.String, "optional")},
+	} {
+		var got []tfprotov6.SchemaAttribute
+		for _, a := range s.ResourceSchemas[name].Block.Attributes {
+			got = append(got, tfprotov6.SchemaAttribute{Name: a.Name, Type: a.Type, Optional: a.Optional, Required: a.Required, Computed: a.Computed})
+		}
+		slices.SortFunc(got, func(a, b tfprotov6.SchemaAttribute) int { return strings.Compare(a.Name, b.Name) })
+		if diff := cmp.Diff(want, got); diff != "" {
+			t.Errorf("attributes of %s (-want +got):\n%s", name, diff)
+		}
+		if v := s.ResourceSchemas[name].Version; v != 0 {
+			t.Errorf("%s has schema version %d, want 0", name, v)
+		}
 	}
 }
 
@@ -108,11 +121,112 @@ func TestImport(t *testing.T) {
 	if want := (providertest.Values{"id": id, "result": id, "keepers": nil}); !cmp.Equal(want, r.State) {
 		t.Errorf("state %v", r.State)
 	}
-	if p := r.Plan(t.Context(), providertest.Values{}); p.Action != "no-op" {
-		t.Errorf("plan after import is %s", p.Action)
+	// Both are what hashicorp/random does.
+	if p := r.Plan(t.Context(), providertest.Values{}); p.Action != "update" || p.After["result"] != id {
+		t.Errorf("plan after import, without keepers, is %s %v", p.Action, p.After)
+	}
+	if p := r.Plan(t.Context(), providertest.Values{"keepers": map[string]any{}}); p.Action != "no-op" {
+		t.Errorf("plan after import, with empty keepers, is %s", p.Action)
 	}
 	for _, bad := range []string{"", "x", id + "0", strings.Replace(id, "-", "0", 1), strings.Replace(id, "6", "g", 1)} {
 		if got := providertest.Errors(uuid(t).Import(t.Context(), bad)); !strings.Contains(got, "is not a UUID") {
+			t.Errorf("import of %q: %q", bad, got)
+		}
+	}
+}
+
+func TestID(t *testing.T) {
+	config := providertest.Values{"byte_length": int64(8), "prefix": "p,-"}
+	r := providertest.New(t, random.Server("test"), nil).Resource("random_id")
+	if diags := r.Plan(t.Context(), config).Apply(t.Context(), nil); len(diags) > 0 {
+		t.Fatal(providertest.Text(diags))
+	}
+	if p := r.Plan(t.Context(), config); p.Action != "no-op" {
+		t.Errorf("second plan is %s", p.Action)
+	}
+	b, err := base64.RawURLEncoding.DecodeString(r.State["id"].(string))
+	if err != nil || len(b) != 8 || r.State["hex"] != fmt.Sprintf("p,-%x", b) {
+		t.Errorf("state %v, %v", r.State, err)
+	}
+	imported := providertest.New(t, random.Server("test"), nil).Resource("random_id")
+	if diags := imported.Import(t.Context(), "p,-,"+r.State["id"].(string)); len(diags) > 0 {
+		t.Fatal(providertest.Text(diags))
+	}
+	imported.State["keepers"] = nil
+	if diff := cmp.Diff(r.State, imported.State); diff != "" {
+		t.Errorf("imported (-made +imported):\n%s", diff)
+	}
+
+	// The notations of a known value, as the documentation of hashicorp/random has them for its import.
+	if diags := imported.Import(t.Context(), "p-9hUg"); len(diags) > 0 {
+		t.Fatal(providertest.Text(diags))
+	}
+	want := providertest.Values{"id": "p-9hUg", "b64_url": "p-9hUg", "b64_std": "p+9hUg==", "hex": "a7ef6152", "dec": "2817483090",
+		"byte_length": int64(4), "prefix": nil, "keepers": map[string]any{}}
+	if diff := cmp.Diff(want, imported.State); diff != "" {
+		t.Errorf("known value (-want +got):\n%s", diff)
+	}
+
+	for _, n := range []int64{0, -1, 1<<20 + 1} {
+		if got := r.Plan(t.Context(), providertest.Values{"byte_length": n}).Err(); !strings.Contains(got, "must be from 1") {
+			t.Errorf("byte_length %d: %q", n, got)
+		}
+	}
+	if got := r.Plan(t.Context(), providertest.Values{"byte_length": int64(9), "prefix": "p,-"}); got.Action != "replace" {
+		t.Errorf("another length is %s", got.Action)
+	}
+}
+
+func TestInteger(t *testing.T) {
+	core := providertest.New(t, random.Server("test"), nil)
+	make := func(lowest, highest int64, seed any) (any, string) {
+		r := core.Resource("random_integer")
+		diags := r.Plan(t.Context(), providertest.Values{"min": lowest, "max": highest, "seed": seed}).Apply(t.Context(), nil)
+		if r.State == nil {
+			return nil, providertest.Errors(diags)
+		}
+		if r.State["id"] != fmt.Sprint(r.State["result"]) {
+			t.Errorf("state %v", r.State)
+		}
+		return r.State["result"], ""
+	}
+	// What hashicorp/random gives for these seeds, by its own tests.
+	for _, c := range []struct {
+		lowest, highest int64
+		seed            string
+		want            int64
+	}{{1, 3, "12345", 3}, {1, 3, "123456", 2}, {7227701560655103597, 7227701560655103598, "12345", 7227701560655103598}} {
+		if got, err := make(c.lowest, c.highest, c.seed); got != c.want {
+			t.Errorf("%+v: %v %s", c, got, err)
+		}
+	}
+	for range 50 {
+		if got, err := make(-1, 1, nil); err != "" || got.(int64) < -1 || got.(int64) > 1 {
+			t.Fatalf("%v %s is not from -1 to 1", got, err)
+		}
+	}
+	if got, err := make(5, 5, nil); got != int64(5) {
+		t.Errorf("%v %s", got, err)
+	}
+	if got, err := make(math.MinInt64, math.MaxInt64, nil); got == nil {
+		t.Error(err)
+	}
+	if _, err := make(math.MinInt64, math.MaxInt64, "x"); !strings.Contains(err, "at most") {
+		t.Errorf("error %q", err)
+	}
+	if _, err := make(2, 1, nil); !strings.Contains(err, "must not be smaller") {
+		t.Errorf("error %q", err)
+	}
+
+	r := core.Resource("random_integer")
+	if diags := r.Import(t.Context(), "3,1,3,12345"); len(diags) > 0 {
+		t.Fatal(providertest.Text(diags))
+	}
+	if p := r.Plan(t.Context(), providertest.Values{"min": int64(1), "max": int64(3), "seed": "12345", "keepers": map[string]any{}}); p.Action != "no-op" {
+		t.Errorf("plan after import is %s %v", p.Action, p.After)
+	}
+	for _, bad := range []string{"", "1", "1,2", "a,1,2", "1,b,2"} {
+		if got := providertest.Errors(r.Import(t.Context(), bad)); !strings.Contains(got, "want result,min,max") {
 			t.Errorf("import of %q: %q", bad, got)
 		}
 	}

@@ -8,13 +8,11 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
 // uuidResource is random_uuid.
-type uuidResource struct{}
+type uuidResource struct{ stored }
 
 type uuidModel struct {
 	ID      types.String `tfsdk:"id"`
@@ -27,13 +25,12 @@ func (uuidResource) Metadata(_ context.Context, req resource.MetadataRequest, re
 }
 
 func (uuidResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	keep := []planmodifier.String{stringplanmodifier.UseStateForUnknown()}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "A random UUID that is made once and kept in the state.",
 		Attributes: map[string]schema.Attribute{
 			"keepers": keepers(),
-			"result":  schema.StringAttribute{Computed: true, PlanModifiers: keep, MarkdownDescription: "The UUID."},
-			"id":      schema.StringAttribute{Computed: true, PlanModifiers: keep, MarkdownDescription: "The UUID."},
+			"result":  result("The UUID."),
+			"id":      result("The UUID."),
 		},
 	}
 }
@@ -49,20 +46,6 @@ func (uuidResource) Create(ctx context.Context, req resource.CreateRequest, resp
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
 
-// Read has nothing to ask: the state is the truth.
-func (uuidResource) Read(context.Context, resource.ReadRequest, *resource.ReadResponse) {}
-
-// Update happens when only null values of keepers come or go.
-func (uuidResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
-	var m uuidModel
-	resp.Diagnostics.Append(req.Plan.Get(ctx, &m)...)
-	if !resp.Diagnostics.HasError() {
-		resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
-	}
-}
-
-func (uuidResource) Delete(context.Context, resource.DeleteRequest, *resource.DeleteResponse) {}
-
 // ImportState takes the UUID itself.
 func (uuidResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
 	result, err := parseUUID(req.ID)
@@ -70,7 +53,7 @@ func (uuidResource) ImportState(ctx context.Context, req resource.ImportStateReq
 		resp.Diagnostics.AddError("Import Random UUID Error", err.Error())
 		return
 	}
-	m := uuidModel{ID: types.StringValue(result), Result: types.StringValue(result), Keepers: types.MapNull(types.StringType)}
+	m := uuidModel{ID: types.StringValue(result), Result: types.StringValue(result), Keepers: importedKeepers()}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
 
