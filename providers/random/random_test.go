@@ -118,7 +118,7 @@ func TestImport(t *testing.T) {
 	if diags := r.Import(t.Context(), strings.ToUpper(id)); len(diags) > 0 {
 		t.Fatal(providertest.Text(diags))
 	}
-	if want := (providertest.Values{"id": id, "result": id, "keepers": nil}); !cmp.Equal(want, r.State) {
+	if want := (providertest.Values{"id": id, "result": id, "keepers": map[string]any{}}); !cmp.Equal(want, r.State) {
 		t.Errorf("state %v", r.State)
 	}
 	// Both are what hashicorp/random does.
