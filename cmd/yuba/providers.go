@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	engine "github.com/opentofu/opentofu/yuba"
@@ -35,11 +36,14 @@ type provider struct {
 const randomVersion = "3.7.2"
 
 func linked() []provider {
+	// A pre-release would be chosen by no version constraint but its own:
+	// stock tofu would not find it in a mirror.
+	release, _, _ := strings.Cut(version, "-")
 	return []provider{
-		{kubernetes.Address, version, func(p progress) func() tfprotov6.ProviderServer {
+		{kubernetes.Address, release, func(p progress) func() tfprotov6.ProviderServer {
 			return kubernetes.Server(version, kubernetes.WithProgress(p.object))
 		}},
-		{oci.Address, version, func(p progress) func() tfprotov6.ProviderServer {
+		{oci.Address, release, func(p progress) func() tfprotov6.ProviderServer {
 			return oci.Server(version, oci.WithProgress(p.bytes))
 		}},
 		{random.Address, randomVersion, func(progress) func() tfprotov6.ProviderServer {
