@@ -18,7 +18,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
-	"fediversity.eu/yuba/providers/oci/internal/archive"
 	"fediversity.eu/yuba/providers/oci/internal/push"
 	"fediversity.eu/yuba/providers/oci/internal/registry"
 )
@@ -144,7 +143,7 @@ func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	}
 	source := config.Source
 	if !source.IsUnknown() {
-		if err := archive.Check(ctx, source.ValueString(), false); err != nil {
+		if err := r.client.archives.Check(ctx, source.ValueString(), false); err != nil {
 			sourceError(&resp.Diagnostics, tag, source.ValueString(), err)
 			return
 		}
@@ -160,7 +159,7 @@ func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 		plan.setDigest(held)
 	case !source.IsUnknown():
 		// Only now is it worth the time to decompress a gzipped archive.
-		if err := archive.Check(ctx, source.ValueString(), true); err != nil {
+		if err := r.client.archives.Check(ctx, source.ValueString(), true); err != nil {
 			sourceError(&resp.Diagnostics, tag, source.ValueString(), err)
 		}
 	}
@@ -217,7 +216,7 @@ func (r *imageResource) ensure(ctx context.Context, source string, m *imageModel
 }
 
 func (r *imageResource) push(ctx context.Context, source string, tag name.Tag, want string) (v1.Hash, error) {
-	a, err := archive.Open(ctx, source)
+	a, err := r.client.archives.Open(ctx, source)
 	if err != nil {
 		return v1.Hash{}, &push.SourceError{Err: err}
 	}

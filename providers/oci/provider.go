@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
+	"fediversity.eu/yuba/providers/oci/internal/archive"
 	"fediversity.eu/yuba/providers/oci/internal/auth"
 	"fediversity.eu/yuba/providers/oci/internal/registry"
 )
@@ -28,6 +29,7 @@ type Option func(*config)
 
 type config struct {
 	version  string
+	archives *archive.Cache // of all servers: each walk has one of its own
 	progress func(ref string, sent, total int64)
 	getenv   func(string) string
 	registry registry.Options
@@ -42,7 +44,7 @@ func WithProgress(f func(ref string, sent, total int64)) Option {
 
 // Server gives a function that makes independent servers of the provider.
 func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
-	c := config{version: version, getenv: os.Getenv}
+	c := config{version: version, archives: new(archive.Cache), getenv: os.Getenv}
 	for _, o := range opts {
 		o(&c)
 	}
@@ -62,6 +64,7 @@ type providerModel struct {
 // client is what the resources get from the provider.
 type client struct {
 	*registry.Client
+	archives    *archive.Cache
 	credentials string // where they come from, for messages
 	progress    func(ref string, sent, total int64)
 }
@@ -116,7 +119,7 @@ func (p *ociProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	o := p.config.registry
 	o.Keychain, o.PlainHTTP, o.CAFile = keychain, plain, m.CAFile.ValueString()
 	o.UserAgent = "yuba/" + p.config.version
-	resp.ResourceData = &client{Client: registry.New(o), credentials: keychain.String(), progress: p.config.progress}
+	resp.ResourceData = &client{Client: registry.New(o), archives: p.config.archives, credentials: keychain.String(), progress: p.config.progress}
 }
 
 func (p *ociProvider) Resources(context.Context) []func() resource.Resource {

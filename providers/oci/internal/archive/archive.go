@@ -16,6 +16,7 @@ import (
 	"path"
 	"regexp"
 	"strings"
+	"sync"
 
 	"github.com/klauspost/compress/gzip"
 )
@@ -48,16 +49,29 @@ type Archive struct {
 	offset int64  // of the layer's first byte in a plain archive
 }
 
+// Cache opens archives, and remembers what it found in gzipped ones: there, each look costs a decompression, and a run
+// looks several times (plan, the plan again that precedes an apply, push). What is remembered is only where things are;
+// a layer is still verified when it's read. The zero Cache is ready to use; it's safe for concurrent use.
+type Cache struct {
+	mu    sync.Mutex
+	known map[string]known
+}
+
+type known struct {
+	info    os.FileInfo
+	archive Archive // without a file
+}
+
 // Check looks at the archive without keeping it. A plain archive is checked whole except for the bytes of the
 // layer; a gzipped one only at its beginning, unless deep is set: then it's decompressed once.
-func Check(ctx context.Context, name string, deep bool) error {
+func (c *Cache) Check(ctx context.Context, name string, deep bool) error {
 	f, zipped, err := open(name)
 	if err != nil {
 		return err
 	}
 	defer f.Close()
 	if !zipped || deep {
-		_, err := index(ctx, f, zipped)
+		_, err := c.index(ctx, name, f, zipped)
 		return err
 	}
 	r, err := reader(ctx, f, zipped)
@@ -72,16 +86,48 @@ func Check(ctx context.Context, name string, deep bool) error {
 
 // Open opens and checks the archive, as Check with deep set. Errors say what is wrong with the file, but
 // leave it to the caller to name it.
-func Open(ctx context.Context, name string) (*Archive, error) {
+func (c *Cache) Open(ctx context.Context, name string) (*Archive, error) {
 	f, zipped, err := open(name)
 	if err != nil {
 		return nil, err
 	}
-	a, err := index(ctx, f, zipped)
+	a, err := c.index(ctx, name, f, zipped)
 	if err != nil {
 		f.Close()
 		return nil, err
 	}
+	return a, nil
+}
+
+// index is the function of this name, but for a gzipped file that has not changed since.
+func (c *Cache) index(ctx context.Context, name string, f *os.File, zipped bool) (*Archive, error) {
+	if !zipped {
+		return index(ctx, f, zipped)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		return nil, cause(err)
+	}
+	c.mu.Lock()
+	k, ok := c.known[name]
+	c.mu.Unlock()
+	if ok && os.SameFile(k.info, info) && k.info.Size() == info.Size() && k.info.ModTime().Equal(info.ModTime()) {
+		a := k.archive
+		a.file = f
+		return &a, nil
+	}
+	a, err := index(ctx, f, zipped)
+	if err != nil {
+		return nil, err
+	}
+	k = known{info, *a}
+	k.archive.file = nil
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.known == nil {
+		c.known = map[string]known{}
+	}
+	c.known[name] = k
 	return a, nil
 }
 

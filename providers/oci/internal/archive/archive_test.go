@@ -97,7 +97,7 @@ func TestReadsWhatOthersWrite(t *testing.T) {
 		for _, packed := range []struct{ outer, inner bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 			t.Run(fmt.Sprintf("%s gzip=%v layer gzip=%v", name, packed.outer, packed.inner), func(t *testing.T) {
 				b := build(t, image.Spec{Layout: layout, Gzip: packed.outer, GzipLayer: packed.inner, Files: map[string][]byte{"etc/x": []byte("y")}})
-				a, err := Open(t.Context(), write(t, b))
+				a, err := new(Cache).Open(t.Context(), write(t, b))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -140,7 +140,7 @@ func TestZstdLayer(t *testing.T) {
 }
 
 func readAll(ctx context.Context, name string) (string, error) {
-	a, err := Open(ctx, name)
+	a, err := new(Cache).Open(ctx, name)
 	if err != nil {
 		return "", err
 	}
@@ -260,7 +260,7 @@ func TestNotAnArchive(t *testing.T) {
 		{"an archive of something else", write(t, tarOf(t, entryOf{name: "README"})), "is not a docker archive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := Check(t.Context(), c.path, true)
+			err := new(Cache).Check(t.Context(), c.path, true)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -278,7 +278,7 @@ func TestTruncated(t *testing.T) {
 		b := build(t, spec)
 		end := len(b) - 1024 // without all of the end mark
 		for cut := 1; cut < end; cut += 97 {
-			if err := Check(t.Context(), write(t, b[:cut]), false); err == nil {
+			if err := new(Cache).Check(t.Context(), write(t, b[:cut]), false); err == nil {
 				t.Fatalf("layout %d cut at %d of %d is taken", spec.Layout, cut, len(b))
 			}
 		}
@@ -294,7 +294,7 @@ func TestTruncated(t *testing.T) {
 
 func TestChangedWhileReading(t *testing.T) {
 	name := write(t, build(t, image.Spec{}))
-	a, err := Open(t.Context(), name)
+	a, err := new(Cache).Open(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -314,7 +314,7 @@ func TestChangedWhileReading(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for _, zipped := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
-		a, err := Open(ctx, write(t, build(t, image.Spec{Zeros: 1 << 20, Gzip: zipped})))
+		a, err := new(Cache).Open(ctx, write(t, build(t, image.Spec{Zeros: 1 << 20, Gzip: zipped})))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +327,7 @@ func TestCancel(t *testing.T) {
 		if _, err := io.ReadAll(s); !errors.Is(err, context.Canceled) {
 			t.Errorf("read after cancel: %v", err)
 		}
-		if _, err := Open(ctx, write(t, build(t, image.Spec{Gzip: zipped}))); !errors.Is(err, context.Canceled) {
+		if _, err := new(Cache).Open(ctx, write(t, build(t, image.Spec{Gzip: zipped}))); !errors.Is(err, context.Canceled) {
 			t.Errorf("open after cancel: %v", err)
 		}
 	}
@@ -358,4 +358,41 @@ func FuzzIndex(f *testing.F) {
 			t.Error("a layer of another digest got through")
 		}
 	})
+}
+
+// A second look at a gzipped archive is free, but never at the price of taking another file for the one that was seen.
+func TestCache(t *testing.T) {
+	c := new(Cache)
+	name := write(t, build(t, image.Spec{Gzip: true}))
+	first, err := c.Open(t.Context(), name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer first.Close()
+	cancelled, cancel := context.WithCancel(t.Context())
+	cancel() // with this, nothing can be decompressed
+	second, err := c.Open(cancelled, name)
+	if err != nil {
+		t.Fatalf("it's decompressed again: %v", err)
+	}
+	defer second.Close()
+	if !bytes.Equal(first.Config, second.Config) || first.DiffID != second.DiffID || first.LayerSize != second.LayerSize {
+		t.Error("the second look found something else")
+	}
+	for i, a := range []*Archive{first, second} {
+		s, err := a.OpenLayer(t.Context(), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := io.Copy(io.Discard, s); err != nil {
+			t.Errorf("layer of look %d: %v", i+1, err)
+		}
+	}
+
+	if err := os.WriteFile(name, build(t, image.Spec{Gzip: true, Layers: 2}), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Check(t.Context(), name, true); err == nil || !strings.Contains(err.Error(), "2 layers") {
+		t.Errorf("the file was replaced, and the error is %v", err)
+	}
 }

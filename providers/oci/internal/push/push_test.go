@@ -145,7 +145,7 @@ func sparse(t *testing.T, n int64) string {
 // A layer of any size is pushed with the memory of a few blocks.
 func TestMemoryIsBounded(t *testing.T) {
 	const size, bound = 1 << 30, 64 << 20
-	a, err := archive.Open(t.Context(), sparse(t, size))
+	a, err := new(archive.Cache).Open(t.Context(), sparse(t, size))
 	if err != nil {
 		t.Fatal(err)
 	}
