@@ -216,6 +216,12 @@ func (r *imageResource) ensure(ctx context.Context, source string, m *imageModel
 }
 
 func (r *imageResource) push(ctx context.Context, source string, tag name.Tag, want string) (v1.Hash, error) {
+	select {
+	case r.client.slots <- struct{}{}:
+		defer func() { <-r.client.slots }()
+	case <-ctx.Done():
+		return v1.Hash{}, ctx.Err()
+	}
 	a, err := r.client.archives.Open(ctx, source)
 	if err != nil {
 		return v1.Hash{}, &push.SourceError{Err: err}

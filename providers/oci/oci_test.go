@@ -478,3 +478,35 @@ func TestImport(t *testing.T) {
 	wantErr(t, providertest.Errors(newImage(t).Import(t.Context(), r.Host+"/ns/node:2")), "does not hold")
 	wantErr(t, providertest.Errors(newImage(t).Import(t.Context(), r.Host+"/ns/node")), "want repository:tag")
 }
+
+// A group of many nodes must not take the memory and the connections of as many pushes.
+func TestPushesAtTheSameTimeAreBounded(t *testing.T) {
+	r := newRegistry(t)
+	var now, most atomic.Int32
+	r.setFault(func(w http.ResponseWriter, req *http.Request, next http.Handler) bool {
+		if req.Method != http.MethodPatch {
+			return false
+		}
+		n := now.Add(1)
+		defer now.Add(-1)
+		for old := most.Load(); n > old && !most.CompareAndSwap(old, n); old = most.Load() {
+		}
+		next.ServeHTTP(w, req)
+		return true
+	})
+	server := Server("test")
+	source := archiveOf(t, image.Spec{Files: map[string][]byte{"noise": noise(4 << 20)}})
+	t.Run("nodes", func(t *testing.T) {
+		for i := range 12 {
+			t.Run(fmt.Sprint(i), func(t *testing.T) {
+				t.Parallel()
+				img := providertest.New(t, server, nil).Resource("oci_image")
+				config := providertest.Values{"source": source, "repository": fmt.Sprintf("%s/ns/node%d", r.Host, i), "tag": "1"}
+				ok(t, img.Plan(t.Context(), config).Apply(t.Context(), nil))
+			})
+		}
+	})
+	if most.Load() > maxPushes {
+		t.Errorf("%d uploads at the same time", most.Load())
+	}
+}

@@ -29,7 +29,7 @@ type Option func(*config)
 
 type config struct {
 	version  string
-	archives *archive.Cache // of all servers: each walk has one of its own
+	shared   *shared
 	progress func(ref string, sent, total int64)
 	getenv   func(string) string
 	registry registry.Options
@@ -44,13 +44,22 @@ func WithProgress(f func(ref string, sent, total int64)) Option {
 
 // Server gives a function that makes independent servers of the provider.
 func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
-	c := config{version: version, archives: new(archive.Cache), getenv: os.Getenv}
+	c := config{version: version, shared: &shared{slots: make(chan struct{}, maxPushes)}, getenv: os.Getenv}
 	for _, o := range opts {
 		o(&c)
 	}
 	return func() tfprotov6.ProviderServer {
 		return providerserver.NewProtocol6(&ociProvider{config: c})()
 	}
+}
+
+// maxPushes bounds how many images are pushed at the same time, and so memory and connections. Each push uses all cores.
+const maxPushes = 4
+
+// shared is what the servers of one Server call have in common: core makes one for each walk.
+type shared struct {
+	archives archive.Cache
+	slots    chan struct{}
 }
 
 type ociProvider struct{ config config }
@@ -64,7 +73,7 @@ type providerModel struct {
 // client is what the resources get from the provider.
 type client struct {
 	*registry.Client
-	archives    *archive.Cache
+	*shared
 	credentials string // where they come from, for messages
 	progress    func(ref string, sent, total int64)
 }
@@ -119,7 +128,7 @@ func (p *ociProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	o := p.config.registry
 	o.Keychain, o.PlainHTTP, o.CAFile = keychain, plain, m.CAFile.ValueString()
 	o.UserAgent = "yuba/" + p.config.version
-	resp.ResourceData = &client{Client: registry.New(o), archives: p.config.archives, credentials: keychain.String(), progress: p.config.progress}
+	resp.ResourceData = &client{Client: registry.New(o), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress}
 }
 
 func (p *ociProvider) Resources(context.Context) []func() resource.Resource {
