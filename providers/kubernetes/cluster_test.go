@@ -41,6 +41,7 @@ type cluster struct {
 
 func newCluster(t *testing.T, opts ...kubernetes.Option) *cluster {
 	t.Helper()
+	t.Parallel() // most of a test's time is the cluster's
 	l := lab.Start(t)
 	rc, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig)
 	must(t, err)
@@ -255,6 +256,32 @@ func TestPlanOfManyObjectsIsFewRequests(t *testing.T) {
 	want := []string{"GET /api/v1/namespaces/" + c.ns + "/configmaps", "GET /api/v1/namespaces/" + c.ns + "/serviceaccounts"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("a plan without changes asks\n%s", strings.Join(got, "\n"))
+	}
+}
+
+// A namespace with more objects than a page of a list is read whole.
+func TestManyPages(t *testing.T) {
+	c := newCluster(t)
+	i, a := object(), with(configMap(c.ns, "zz", map[string]any{"k": "v"}))
+	c.put(i, a)
+	var wg sync.WaitGroup
+	for n := range 300 {
+		wg.Go(func() {
+			o := &unstructured.Unstructured{Object: configMap(c.ns, fmt.Sprint("a", n), nil)}
+			if _, err := c.other.Resource(configMaps).Namespace(c.ns).Create(context.Background(), o, metav1.CreateOptions{}); err != nil {
+				t.Error(err)
+			}
+		})
+	}
+	wg.Wait()
+	w := c.walk()
+	c.requests.take()
+	w.refresh(i)
+	if !i.exists() || !w.plan(i, a).noop() {
+		t.Error("the object was not found")
+	}
+	if got := c.requests.take(); len(got) != 2 {
+		t.Errorf("it asks %v", got)
 	}
 }
 

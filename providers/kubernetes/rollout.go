@@ -114,6 +114,7 @@ type target struct {
 	namespace, name, uid string
 	generation           int64
 	timeout              time.Duration
+	within               string // the timeout as the user wrote it
 }
 
 func (t target) label() string { return t.namespace + "/" + t.name }
@@ -130,7 +131,7 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 		diags.AddError("Bad plan", err.Error())
 		return state, false
 	}
-	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", diags)}
+	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", diags), within: a.str("timeout")}
 	t.generation, _ = a.int("generation")
 	if diags.HasError() {
 		return state, false
@@ -161,7 +162,7 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 	}
 	summary := "The rollout of " + t.label() + " failed"
 	if out.expired {
-		summary = fmt.Sprintf("The rollout of %s was not complete within %s", t.label(), t.timeout)
+		summary = fmt.Sprintf("The rollout of %s was not complete within %s", t.label(), t.within)
 	}
 	diags.AddError(summary, out.why()+"\n\n"+r.setBack(ctx, c, mirror, t, out))
 	return state, false
@@ -327,7 +328,7 @@ func (r *rolloutResource) setBack(ctx context.Context, c *client.Client, m *clie
 	case ctx.Err() != nil:
 		return now + "; waiting for it was interrupted: " + back.why()
 	case back.expired:
-		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.timeout, back.why())
+		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.within, back.why())
 	}
 	return now + ", but that does not become ready either: " + back.why()
 }

@@ -79,7 +79,9 @@ func judgePod(p Object, events []Object) podVerdict {
 	case reason == "Unhealthy" && v.stuck == "":
 		v.message += note(message)
 	}
-	v.detail = append(v.detail, eventLine(events, uid, "the pod")...)
+	if !strings.Contains(strings.Join(v.detail, "\n"), strings.TrimPrefix(message, "Error: ")) {
+		v.detail = append(v.detail, eventLine(events, uid, "the pod")...)
+	}
 	return v
 }
 
@@ -94,7 +96,8 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 	case ended != nil && num(ended, "exitCode") == 0 && str(ended, "reason") == "Completed":
 		v.ready = true // an init container that did its work
 	case waiting != nil:
-		reason, message := str(waiting, "reason"), clean(str(waiting, "message"))
+		raw := str(waiting, "message")
+		reason, message := str(waiting, "reason"), clean(raw)
 		v.message = reason + note(message)
 		v.detail = []string{fmt.Sprintf("container %s is waiting: %s%s", name, reason, note(message))}
 		switch reason {
@@ -104,10 +107,11 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 			// Registries come back; an image that isn't there does not. The
 			// two reasons alternate, and before Kubernetes 1.31 the second is
 			// without the cause, which is in an event then.
-			if imageMissing(message) || pullFailed(events, podUID, str(c, "image")) {
+			image := str(c, "image")
+			if imageMissing(raw) || pullFailed(events, podUID, image) {
 				v.stuck = key("image missing")
-			}
-			if image := str(c, "image"); image != "" && !strings.Contains(message, image) {
+				v.message = reason + ": the registry has no image " + image
+			} else if image != "" && !strings.Contains(message, image) {
 				v.detail = append(v.detail, "image "+image)
 			}
 		case "CrashLoopBackOff":

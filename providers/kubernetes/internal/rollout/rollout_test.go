@@ -146,7 +146,7 @@ func TestDeployment(t *testing.T) {
 		},
 		"image not there": {
 			status: incomplete, edits: []edit{one(waitingPod(`"state":{"waiting":{"reason":"ErrImagePull","message":"r/web@sha256:2: not found"}}`))},
-			message: "0/1 ready: ErrImagePull", stuck: true,
+			message: "0/1 ready: ErrImagePull: the registry has no image r/web@sha256:2", stuck: true,
 		},
 		"image not there, says only the event": {
 			status: incomplete, edits: []edit{one(waitingPod(`"state":{"waiting":{"reason":"ImagePullBackOff","message":"Back-off pulling image"}}`)), func(s *Snapshot) {
