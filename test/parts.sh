@@ -10,7 +10,7 @@ set -eu
 cd "$(dirname "$0")"
 
 usage() {
-	sed -n 's/^#   //p' "$0" >&2
+	sed -n 's/^#   //p' parts.sh >&2
 	exit 2
 }
 [ $# -eq 2 ] || usage
@@ -53,6 +53,7 @@ build)
 	[ -x "$program" ] || flock 9
 	if [ ! -x "$program" ]; then
 		echo "building $part (the first time, this takes many minutes)" >&2
+		rm -rf "$cache"/tmp.* # of a build that was killed
 		temp=$(mktemp -d "$cache/tmp.XXXXXX")
 		trap 'rm -rf "$temp"' EXIT
 		trap 'exit 130' INT TERM HUP
