@@ -226,6 +226,53 @@ func TestPushGivesUp(t *testing.T) {
 	}
 }
 
+// Registries on object storage answer the question for a blob with where it is. Nobody needs to go there.
+func TestBlobsOnObjectStorage(t *testing.T) {
+	r := newRegistry(t)
+	first := newImage(t)
+	ok(t, first.Plan(t.Context(), pushConfig(t, r)).Apply(t.Context(), nil))
+	r.setFault(func(w http.ResponseWriter, req *http.Request, _ http.Handler) bool {
+		if req.Method != http.MethodHead || !strings.Contains(req.URL.Path, "/blobs/") {
+			return false
+		}
+		http.Redirect(w, req, "https://storage.invalid/bucket/x?signature=secret", http.StatusTemporaryRedirect)
+		return true
+	})
+	r.forget()
+	config := pushConfig(t, r)
+	config["tag"] = "2"
+	second := newImage(t)
+	ok(t, second.Plan(t.Context(), config).Apply(t.Context(), nil))
+	if second.State["digest"] != first.State["digest"] || r.count("PATCH", "") != 1 {
+		t.Errorf("%d uploads, want the layer's only", r.count("PATCH", ""))
+	}
+}
+
+// Somebody else makes the tag while the layer is on its way.
+func TestTagIsMadeMeanwhile(t *testing.T) {
+	r := newRegistry(t)
+	other := pushConfig(t, r)
+	other["source"] = archiveOf(t, image.Spec{Labels: map[string]string{"of": "somebody else"}})
+	theirs := newImage(t)
+	theirPlan := theirs.Plan(t.Context(), other)
+	img := newImage(t)
+	p := img.Plan(t.Context(), pushConfig(t, r))
+	var once sync.Once
+	r.setFault(func(w http.ResponseWriter, req *http.Request, _ http.Handler) bool {
+		if req.Method == http.MethodPatch {
+			once.Do(func() {
+				r.setFault(nil)
+				ok(t, theirPlan.Apply(t.Context(), nil))
+			})
+		}
+		return false
+	})
+	wantErr(t, providertest.Errors(p.Apply(t.Context(), nil)), "another tag", theirs.State["digest"].(string))
+	if n := r.count("PUT", "/manifests/"); n != 1 {
+		t.Errorf("the tag was put %d times", n)
+	}
+}
+
 func TestCancelDuringUpload(t *testing.T) {
 	r := newRegistry(t)
 	ctx, cancel := context.WithCancel(t.Context())

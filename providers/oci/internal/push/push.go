@@ -51,8 +51,8 @@ type DigestError struct{ Want, Got string }
 func (e *DigestError) Error() string { return fmt.Sprintf("digest is %s and not %s", e.Got, e.Want) }
 
 // Push uploads the image under the tag, and returns the digest that the registry then gives for the tag.
-// A non-empty want is the digest that the image must have; otherwise the tag is not touched and the error is a
-// *DigestError. A tag that the registry holds already is the caller's concern: Push would move it.
+// A non-empty want is the digest that the image must have. Where the image has another one, or the registry holds
+// another image under the tag, the error is a *DigestError; a tag is never moved.
 // Nothing refers to what an interrupted Push has sent; the registry's garbage collection takes it.
 func Push(ctx context.Context, c *registry.Client, tag name.Tag, img Image, want string) (v1.Hash, error) {
 	u := &uploader{client: c, repo: tag.Context()}
@@ -100,11 +100,15 @@ type uploader struct {
 	repo   name.Repository
 }
 
-// manifest puts the manifest under the tag and asks what the tag then is.
+// manifest puts the manifest under the tag and asks what the tag then is. A tag that is there by now stays as it is: an
+// earlier attempt may have made it, or somebody else while the layers were on their way.
 func (u *uploader) manifest(ctx context.Context, tag string, raw []byte) (v1.Hash, error) {
 	s, err := u.client.Session(ctx, u.repo, true)
 	if err != nil {
 		return v1.Hash{}, err
+	}
+	if held, found, err := s.Digest(ctx, tag); found || err != nil {
+		return held, err
 	}
 	req, err := http.NewRequestWithContext(ctx, http.MethodPut, s.URL("manifests/"+tag), bytes.NewReader(raw))
 	if err != nil {
@@ -193,13 +197,20 @@ func hasBlob(ctx context.Context, s *registry.Session, d v1.Descriptor) (bool, e
 	if err != nil {
 		return false, err
 	}
-	resp, err := s.Do(req, http.StatusOK, http.StatusNotFound)
+	resp, err := s.Do(req, http.StatusOK, http.StatusNotFound, http.StatusMovedPermanently, http.StatusFound, http.StatusSeeOther,
+		http.StatusTemporaryRedirect, http.StatusPermanentRedirect)
 	if err != nil {
 		return false, err
 	}
 	resp.Body.Close()
-	// A registry that says another length has a damaged blob, which uploading again mends.
-	return resp.StatusCode == http.StatusOK && (resp.ContentLength < 0 || resp.ContentLength == d.Size), nil
+	switch resp.StatusCode {
+	case http.StatusNotFound:
+		return false, nil
+	case http.StatusOK:
+		// A registry that says another length has a damaged blob, which uploading again mends.
+		return resp.ContentLength < 0 || resp.ContentLength == d.Size, nil
+	}
+	return true, nil // a registry on object storage says where the blob is
 }
 
 // begin opens an upload and returns where to send the content.

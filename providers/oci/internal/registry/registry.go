@@ -242,12 +242,16 @@ func (c *Client) Session(ctx context.Context, repo name.Repository, write bool) 
 	return s, nil
 }
 
-// sameHost keeps a registry from sending us, or what we upload, to somewhere else.
+// sameHost keeps a registry from sending us, or what we upload, to somewhere else. That a blob is elsewhere, as
+// registries on object storage say, is an answer in itself.
 func sameHost(req *http.Request, via []*http.Request) error {
 	if len(via) > 5 {
 		return errors.New("the registry redirects in a circle")
 	}
 	if !SameHost(req.URL, via[0].URL) {
+		if via[0].Method == http.MethodHead && strings.Contains(via[0].URL.Path, "/blobs/") {
+			return http.ErrUseLastResponse
+		}
 		return fmt.Errorf("the registry redirects to another host, %s, which yuba does not follow", req.URL.Host)
 	}
 	return nil
