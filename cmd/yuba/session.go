@@ -50,10 +50,10 @@ type settings struct {
 // the session.
 func open(ctx context.Context, p process, s settings) (*session, error) {
 	var store engine.StateStore = noState{}
-	var address string
+	var config state.Config
 	if !s.offline {
-		config, err := state.ConfigFromEnv(p.getenv)
-		if err != nil {
+		var err error
+		if config, err = state.ConfigFromEnv(p.getenv); err != nil {
 			return nil, err
 		}
 		config.Warn = func(text string) { fmt.Fprintln(p.stderr, "Warning: "+text) }
@@ -61,7 +61,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		if err != nil {
 			return nil, err
 		}
-		store, address = client, config.Address
+		store = client
 	}
 	mode := live.Plain
 	switch {
@@ -85,7 +85,8 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 			},
 			bytes: func(ref string, sent, total int64) { display.Bytes(rename(ref), sent, total) },
 		}),
-		State: store, StateAddress: address,
+		State: store, StateAddress: config.Address,
+		StateLockAddress: config.LockAddress, StateUnlockAddress: config.UnlockAddress,
 		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
 		JSON: s.view.json, NoColor: !p.colour(p.stdout, s.view.noColor),
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,

@@ -47,9 +47,11 @@ var never = []struct{ path, why string }{
 	{"k8s.io/client-go/kubernetes", "typed clients of every API group cost start-up time and size"},
 }
 
-// allowed are the parts of forbidden packages that may be used.
+// allowed are the parts of forbidden packages that OpenTofu's views and local
+// operations use themselves; they hold formats and flags, no commands.
 var allowed = map[string][]string{
-	tofu + "/internal/command": {"views", "jsonformat", "arguments", "clistate", "format", "jsonconfig", "jsonplan", "jsonprovider", "jsonstate", "jsonentities", "jsonfunction", "jsonchecks", "workdir", "apply", "plan", "views/json", "flags"},
+	tofu + "/internal/command": {"arguments", "clistate", "flags", "format", "jsonchecks", "jsonconfig", "jsonentities",
+		"jsonformat", "jsonfunction", "jsonplan", "jsonprovider", "jsonstate", "views", "workdir"},
 }
 
 // graph is who imports whom, of the packages that the pattern names and all
@@ -151,7 +153,8 @@ func TestTheProgramNeverReaches(t *testing.T) {
 				return false
 			}
 			rest := strings.TrimPrefix(strings.TrimPrefix(p, n.path), "/")
-			return !slices.Contains(allowed[n.path], rest)
+			first, _, _ := strings.Cut(rest, "/")
+			return !slices.Contains(allowed[n.path], first)
 		})
 		if bad != nil {
 			t.Errorf("%s: %s", n.why, strings.Join(bad, " -> "))
