@@ -74,7 +74,8 @@ func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
 		opt(&o)
 	}
 	return func() tfprotov6.ProviderServer {
-		return providerserver.NewProtocol6(&kubernetesProvider{version: version, options: o})()
+		p := &kubernetesProvider{version: version, options: o}
+		return &quietServer{ProviderServer: providerserver.NewProtocol6(p)(), provider: p}
 	}
 }
 
@@ -102,6 +103,7 @@ func (s *session) connect(diags *diag.Diagnostics) *client.Client {
 type kubernetesProvider struct {
 	version string
 	options options
+	session *session // nil until configured
 }
 
 func (p *kubernetesProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
@@ -134,7 +136,7 @@ func (p *kubernetesProvider) Configure(ctx context.Context, req provider.Configu
 		return
 	}
 	s := &session{options: p.options}
-	resp.ResourceData, resp.DataSourceData = s, s
+	p.session, resp.ResourceData, resp.DataSourceData = s, s, s
 
 	if cfg.ConfigPath.IsUnknown() || cfg.FieldManager.IsUnknown() {
 		// The plan can go on for resources that need no answer.

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"maps"
 	"math/big"
+	"slices"
 	"sort"
 	"strings"
 	"time"
@@ -15,7 +16,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	kjson "k8s.io/apimachinery/pkg/util/json"
@@ -55,8 +55,8 @@ func (r *objectResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 				Description: "Take fields of the manifest from other field managers.",
 			},
 			"timeout": schema.StringAttribute{
-				Optional: true, Computed: true, Default: stringdefault.StaticString(DefaultTimeout),
-				Description: "How long to wait for the end of the object when it is deleted, such as 10m.",
+				Optional:    true,
+				Description: "How long to wait for the end of the object when it is deleted, such as 90s. Default: " + DefaultTimeout + ".",
 			},
 			"id": schema.StringAttribute{
 				Computed:    true,
@@ -283,37 +283,59 @@ func (r *objectResource) Read(ctx context.Context, req resource.ReadRequest, res
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	manifest, _, err := decodeManifest(a["manifest"])
+	seen, err := compare(ctx, req.Private, a, live)
 	if err != nil {
 		resp.Diagnostics.AddError("Bad state of "+id.label(), err.Error())
 		return
 	}
-	mem := &ownership.Memory{}
-	private(ctx, req.Private, keyMemory, mem)
-	var before note
-	private(ctx, req.Private, keyNote, &before)
+	if seen.changed() {
+		if len(seen.note.Drifted) > 0 {
+			a["manifest"] = encodeValue(seen.manifest, a["manifest"].Type())
+		}
+		a["uid"] = stringValue(seen.uid)
+		// Only with a change of what is ours: other writers' changes, such as
+		// a scale, are no news for what depends on the generation.
+		a["generation"] = intValue(generationOf(live))
+		resp.State.Raw = tftypes.NewValue(req.State.Raw.Type(), map[string]tftypes.Value(a))
+	}
+	if seen.noteChanged {
+		resp.Diagnostics.Append(setPrivate(ctx, resp.Private, keyNote, seen.note)...)
+	}
+}
 
+// comparison is what a refresh sees of an object.
+type comparison struct {
+	manifest    client.Object // with the live values
+	uid         string
+	recreated   bool
+	note        note
+	noteChanged bool
+}
+
+// changed says whether state has to change.
+func (c comparison) changed() bool { return len(c.note.Drifted) > 0 || c.recreated }
+
+// compare looks at a live object beside its state.
+func compare(ctx context.Context, p privateState, a attrs, live client.Object) (comparison, error) {
+	manifest, _, err := decodeManifest(a["manifest"])
+	if err != nil {
+		return comparison{}, err
+	}
+	mem := &ownership.Memory{}
+	private(ctx, p, keyMemory, mem)
+	var before note
+	private(ctx, p, keyNote, &before)
 	now, drifted := mem.Compare(manifest, live)
 	if note := setBackNote(live); note != "" && annotationsOf(manifest)[setBackAnnotation] == nil {
 		// A template that was set back may have just more than the manifest,
 		// which is no drift by itself. The plan shows this annotation to go.
 		now, drifted = withAnnotation(now, setBackAnnotation, note), append(drifted, ".metadata.annotations."+setBackAnnotation)
 	}
-	uid := metaString(live, "uid")
-	after := note{Drifted: drifted, Deleting: metaString(live, "deletionTimestamp") != ""}
-	if recreated := uid != a.str("uid"); len(drifted) > 0 || recreated {
-		if len(drifted) > 0 {
-			a["manifest"] = encodeValue(now, a["manifest"].Type())
-		}
-		a["uid"] = stringValue(uid)
-		// Only with a change of what is ours: other writers' changes, such as
-		// a scale, are no news for what depends on the generation.
-		a["generation"] = intValue(generationOf(live))
-		resp.State.Raw = tftypes.NewValue(req.State.Raw.Type(), map[string]tftypes.Value(a))
-	}
-	if !after.equal(before) {
-		resp.Diagnostics.Append(setPrivate(ctx, resp.Private, keyNote, after)...)
-	}
+	c := comparison{manifest: now, uid: metaString(live, "uid")}
+	c.recreated = c.uid != a.str("uid")
+	c.note = note{Drifted: drifted, Deleting: metaString(live, "deletionTimestamp") != ""}
+	c.noteChanged = !c.note.equal(before)
+	return c, nil
 }
 
 // withAnnotation gives a copy of obj that has one more annotation.
@@ -328,7 +350,7 @@ func withAnnotation(obj client.Object, key, value string) client.Object {
 }
 
 func (n note) equal(o note) bool {
-	return n.Deleting == o.Deleting && strings.Join(n.Drifted, "\n") == strings.Join(o.Drifted, "\n")
+	return n.Deleting == o.Deleting && slices.Equal(n.Drifted, o.Drifted)
 }
 
 func (r *objectResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
@@ -354,7 +376,6 @@ func (r *objectResource) readImported(ctx context.Context, c *client.Client, k c
 	manifest["apiVersion"], manifest["kind"] = id.apiVersion, id.kind
 	mem := ownership.Learn(manifest, live, ownership.Owned(live, c.FieldManager()))
 	a["manifest"] = encodeValue(manifest, nil)
-	a["timeout"] = stringValue(DefaultTimeout)
 	a["uid"] = stringValue(metaString(live, "uid"))
 	a["generation"] = intValue(generationOf(live))
 	resp.State.Raw = tftypes.NewValue(resp.State.Raw.Type(), map[string]tftypes.Value(a))

@@ -166,8 +166,8 @@ func TestSchemas(t *testing.T) {
 	e := &engine{t: t, config: map[string]any{"config_path": unknownValue{}}}
 	w := e.walk()
 	want := map[string]string{
-		"kubernetes_object":  "force_conflicts? generation= id= manifest! timeout?= uid=",
-		"kubernetes_rollout": "generation! id= name! namespace! timeout?= uid!",
+		"kubernetes_object":  "force_conflicts? generation= id= manifest! timeout? uid=",
+		"kubernetes_rollout": "generation! id= name! namespace! timeout? uid!",
 	}
 	for kind, attrs := range want {
 		var got []string
@@ -194,6 +194,20 @@ func TestSchemas(t *testing.T) {
 				if a.Description == "" {
 					t.Errorf("%s.%s has no description", kind, a.Name)
 				}
+			}
+		}
+	}
+}
+
+// The provider answers quiet resources itself, by a type that must be the
+// schema's, and on the condition that no attribute has a default.
+func TestQuietConditions(t *testing.T) {
+	e := &engine{t: t, config: map[string]any{"config_path": unknownValue{}}}
+	w := e.walk()
+	for kind, s := range w.schemas.ResourceSchemas {
+		for _, a := range s.Block.Attributes {
+			if a.Optional && a.Computed {
+				t.Errorf("%s.%s has a default", kind, a.Name)
 			}
 		}
 	}

@@ -1,6 +1,7 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -12,7 +13,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringdefault"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -50,8 +50,8 @@ func (r *rolloutResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 			"uid":        schema.StringAttribute{Required: true, PlanModifiers: replace, Description: "The uid of the kubernetes_object of the Deployment."},
 			"generation": schema.Int64Attribute{Required: true, Description: "The generation of the kubernetes_object of the Deployment: each new one is a rollout."},
 			"timeout": schema.StringAttribute{
-				Optional: true, Computed: true, Default: stringdefault.StaticString(DefaultTimeout),
-				Description: "How long the pod may take to become ready, such as 10m; a pod that is set back has the same time. progressDeadlineSeconds has no say.",
+				Optional:    true,
+				Description: "How long the pod may take to become ready, such as 90s; a pod that is set back has the same time. progressDeadlineSeconds has no say. Default: " + DefaultTimeout + ".",
 			},
 			"id": schema.StringAttribute{
 				Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
@@ -131,7 +131,7 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 		diags.AddError("Bad plan", err.Error())
 		return state, false
 	}
-	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", diags), within: a.str("timeout")}
+	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", diags), within: cmp.Or(a.str("timeout"), DefaultTimeout)}
 	t.generation, _ = a.int("generation")
 	if diags.HasError() {
 		return state, false

@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"sync"
+	"sync/atomic"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
@@ -52,6 +53,14 @@ func (c *Client) Read(ctx context.Context, k Kind, namespace, name string) (Obje
 	})
 }
 
+// Listed gives an object as Read would, if that needs no request; ok is
+// false when it does, or there is none.
+func (c *Client) Listed(k Kind, namespace, name string) (obj Object, ok bool) {
+	list, ok := c.lists.peek(listKey{k.APIVersion(), k.Kind, namespace, ""})
+	obj = list[name]
+	return obj, ok && obj != nil
+}
+
 func (c *Client) forget(k Kind, namespace, name string) {
 	c.lists.forget(listKey{k.APIVersion(), k.Kind, namespace, ""})
 	c.gets.forget(listKey{k.APIVersion(), k.Kind, namespace, name})
@@ -67,7 +76,7 @@ type memo[K comparable, V any] struct {
 
 type entry[V any] struct {
 	sem  chan struct{} // held while asking
-	done bool
+	done atomic.Bool   // val and err are there to stay
 	val  V
 	err  error
 }
@@ -90,11 +99,26 @@ func (m *memo[K, V]) do(ctx context.Context, key K, ask func() (V, error)) (V, e
 		var none V
 		return none, context.Cause(ctx)
 	}
-	if !e.done {
-		e.val, e.err = ask()
-		e.done = e.err == nil || apierrors.IsForbidden(e.err)
+	if e.done.Load() {
+		return e.val, e.err
 	}
-	return e.val, e.err
+	val, err := ask()
+	if err == nil || apierrors.IsForbidden(err) {
+		e.val, e.err = val, err
+		e.done.Store(true)
+	}
+	return val, err
+}
+
+// peek gives an answer that is there.
+func (m *memo[K, V]) peek(key K) (val V, ok bool) {
+	m.mu.Lock()
+	e := m.entries[key]
+	m.mu.Unlock()
+	if e == nil || !e.done.Load() {
+		return val, false
+	}
+	return e.val, e.err == nil
 }
 
 func (m *memo[K, V]) forget(key K) {

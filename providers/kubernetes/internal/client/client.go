@@ -242,6 +242,16 @@ func (c *Client) Kind(ctx context.Context, gvk schema.GroupVersionKind) (Kind, e
 	return Kind{}, missing
 }
 
+// KnownKind is Kind without a request; ok is false when that would need one.
+func (c *Client) KnownKind(gvk schema.GroupVersionKind) (k Kind, ok bool) {
+	if k, ok = builtin(gvk); ok {
+		return k, true
+	}
+	kinds, _ := c.groups.peek(gvk.GroupVersion())
+	k, ok = kinds[gvk.Kind]
+	return k, ok
+}
+
 func (c *Client) discover(ctx context.Context, gv schema.GroupVersion) (map[string]Kind, error) {
 	if strings.ContainsAny(gv.Group+gv.Version, "/?#% ") {
 		return nil, fmt.Errorf("apiVersion %q is no valid group and version", gv)
