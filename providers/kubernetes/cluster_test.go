@@ -253,7 +253,7 @@ func TestPlanOfManyObjectsIsFewRequests(t *testing.T) {
 		}
 	}
 	got := c.requests.take()
-	want := []string{"GET /api/v1/namespaces/" + c.ns + "/configmaps", "GET /api/v1/namespaces/" + c.ns + "/serviceaccounts"}
+	want := []string{"GET /api/v1/namespaces/" + c.ns, "GET /api/v1/namespaces/" + c.ns + "/configmaps", "GET /api/v1/namespaces/" + c.ns + "/serviceaccounts"}
 	if strings.Join(got, "\n") != strings.Join(want, "\n") {
 		t.Errorf("a plan without changes asks\n%s", strings.Join(got, "\n"))
 	}
@@ -280,7 +280,7 @@ func TestManyPages(t *testing.T) {
 	if !i.exists() || !w.plan(i, a).noop() {
 		t.Error("the object was not found")
 	}
-	if got := c.requests.take(); len(got) != 2 {
+	if got := c.requests.take(); len(got) != 3 { // with the namespace
 		t.Errorf("it asks %v", got)
 	}
 }
@@ -743,25 +743,57 @@ func TestNamespace(t *testing.T) {
 	if s := c.walk().tryApply(ctx, c.walk().plan(object(), with(configMap(name, "b", nil)))); !strings.Contains(s, "is being deleted: apply again when it is gone") {
 		t.Errorf("it says: %s", s)
 	}
-	// A new one waits for the end of the old one.
-	fresh := object()
-	p := c.walk().plan(fresh, nsConfig)
+	// A plan then makes both anew, and its apply waits for the end of the old
+	// ones.
+	w = c.walk()
+	w.refresh(ns)
+	w.refresh(inside)
+	pn, pi = w.plan(ns, nsConfig), w.plan(inside, with(configMap(name, "a", nil)))
+	if pn.replace == nil || pi.replace == nil {
+		t.Errorf("the plan keeps what is on its way out: %v, %v", pn.replace, pi.replace)
+	}
 	released := make(chan struct{})
 	go func() {
 		defer close(released)
 		hold("null")
 	}()
-	c.walk().apply(p)
+	old := ns.str(t, "uid")
+	w = c.walk()
+	if s := w.tryDestroy(ctx, inside); s != "" {
+		t.Error(s)
+	}
+	w.apply(pn)
+	w.apply(pi)
 	<-released
 	live, err := c.other.Resource(namespaces).Get(ctx, name, metav1.GetOptions{})
 	must(t, err)
-	if live.GetDeletionTimestamp() != nil || string(live.GetUID()) != fresh.str(t, "uid") {
+	if live.GetDeletionTimestamp() != nil || string(live.GetUID()) != ns.str(t, "uid") || ns.str(t, "uid") == old {
+		t.Error("it took the old one for its own")
+	}
+	// One that state doesn't know is waited for, too.
+	_, err = c.other.Resource(configMaps).Namespace(name).Patch(ctx, "a", types.MergePatchType, []byte(`{"metadata":{"finalizers":["example.com/hold"]}}`), metav1.PatchOptions{})
+	must(t, err)
+	must(t, c.other.Resource(namespaces).Delete(ctx, name, metav1.DeleteOptions{}))
+	fresh := object()
+	pf := c.walk().plan(fresh, nsConfig)
+	released = make(chan struct{})
+	go func() {
+		defer close(released)
+		hold("null")
+	}()
+	c.walk().apply(pf)
+	<-released
+	if fresh.str(t, "uid") == ns.str(t, "uid") {
 		t.Error("it took the old one for its own")
 	}
 	if s := c.walk().tryDestroy(ctx, fresh); s != "" {
 		t.Error(s)
 	}
 	// Objects of a namespace that is gone are gone.
+	c.walk().refresh(ns)
+	if ns.exists() {
+		t.Error("the namespace is still in state")
+	}
 	if s := c.walk().tryDestroy(ctx, inside); s != "" {
 		t.Error(s)
 	}

@@ -152,7 +152,8 @@ func intValue(i int64, ok bool) tftypes.Value {
 type note struct {
 	// Drifted are the paths that the last refresh found changed by others.
 	Drifted []string `json:"drifted,omitempty"`
-	// Deleting is true when the last refresh found the object on its way out.
+	// Deleting is true when the last refresh found the object, or its
+	// namespace, on its way out.
 	Deleting bool `json:"deleting,omitempty"`
 }
 
@@ -283,7 +284,7 @@ func (r *objectResource) Read(ctx context.Context, req resource.ReadRequest, res
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	seen, err := compare(ctx, req.Private, a, live)
+	seen, err := compare(ctx, req.Private, a, live, k.Namespaced && c.NamespaceEnding(ctx, id.namespace))
 	if err != nil {
 		resp.Diagnostics.AddError("Bad state of "+id.label(), err.Error())
 		return
@@ -315,8 +316,9 @@ type comparison struct {
 // changed says whether state has to change.
 func (c comparison) changed() bool { return len(c.note.Drifted) > 0 || c.recreated }
 
-// compare looks at a live object beside its state.
-func compare(ctx context.Context, p privateState, a attrs, live client.Object) (comparison, error) {
+// compare looks at a live object beside its state. ending is true when the
+// object's namespace is being deleted.
+func compare(ctx context.Context, p privateState, a attrs, live client.Object, ending bool) (comparison, error) {
 	manifest, _, err := decodeManifest(a["manifest"])
 	if err != nil {
 		return comparison{}, err
@@ -333,7 +335,7 @@ func compare(ctx context.Context, p privateState, a attrs, live client.Object) (
 	}
 	c := comparison{manifest: now, uid: metaString(live, "uid")}
 	c.recreated = c.uid != a.str("uid")
-	c.note = note{Drifted: drifted, Deleting: metaString(live, "deletionTimestamp") != ""}
+	c.note = note{Drifted: drifted, Deleting: ending || metaString(live, "deletionTimestamp") != ""}
 	c.noteChanged = !c.note.equal(before)
 	return c, nil
 }

@@ -69,7 +69,8 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 			return
 		}
 		if n.Deleting {
-			// It ends anyway: wait for that, then make it anew.
+			// It ends anyway, alone or with its namespace: wait for that, then
+			// make it anew.
 			replace(resp, path.Root("uid"))
 			return
 		}

@@ -72,7 +72,13 @@ func (s *quietServer) readsSame(ctx context.Context, req *tfprotov6.ReadResource
 	if !ok {
 		return false
 	}
-	seen, err := compare(ctx, wirePrivate(req.Private), a, live)
+	ending := false
+	if k.Namespaced {
+		if ending, ok = ses.client.KnownNamespaceEnding(id.namespace); !ok {
+			return false
+		}
+	}
+	seen, err := compare(ctx, wirePrivate(req.Private), a, live, ending)
 	return err == nil && !seen.changed() && !seen.noteChanged
 }
 

@@ -53,6 +53,25 @@ func (c *Client) Read(ctx context.Context, k Kind, namespace, name string) (Obje
 	})
 }
 
+// NamespaceEnding says whether a namespace is being deleted, with all that is in
+// it. Who may not read namespaces is told that it isn't.
+func (c *Client) NamespaceEnding(ctx context.Context, name string) bool {
+	ns, err := c.Read(ctx, Builtin("v1", "Namespace"), "", name)
+	return err == nil && ending(ns)
+}
+
+// KnownNamespaceEnding is NamespaceEnding without a request; ok is false when
+// that would need one.
+func (c *Client) KnownNamespaceEnding(name string) (is, ok bool) {
+	ns, ok := c.gets.peek(listKey{"v1", "Namespace", "", name})
+	return ok && ending(ns), ok
+}
+
+func ending(o Object) bool {
+	meta, _ := o["metadata"].(Object)
+	return meta["deletionTimestamp"] != nil
+}
+
 // Listed gives an object as Read would, if that needs no request; ok is
 // false when it does, or there is none.
 func (c *Client) Listed(k Kind, namespace, name string) (obj Object, ok bool) {

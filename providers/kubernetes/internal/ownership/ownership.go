@@ -496,6 +496,9 @@ func display(v any) string {
 
 // escape makes a field name a step of a place, as in a JSON pointer.
 func escape(name string) string {
+	if !strings.ContainsAny(name, "~/*") {
+		return name
+	}
 	return strings.NewReplacer("~", "~0", "/", "~1", "*", "~2").Replace(name)
 }
 
