@@ -58,6 +58,7 @@ func (g *Group) Graph(env Env) (map[string][]byte, error) {
 func Teardown() map[string][]byte {
 	var f file
 	writeSettings(&f)
+	f.block("provider", []string{"kubernetes"})
 	return map[string][]byte{GraphFile: f.b.Bytes()}
 }
 
@@ -100,18 +101,24 @@ func (g *Group) writeImages(f *file, targets []target) {
 		attr{"digests", raw("{ for name, image in oci_image.node : name => image.digest }")},
 	)
 	f.comment("One block for all images: an object's state lists every resource that it waits for.")
-	f.block("resource", []string{"oci_image", "node"},
-		attr{"for_each", ref("local", "images")},
-		attr{"source", ref("each", "value", "source")},
-		attr{"repository", ref("each", "value", "repository")},
-		attr{"tag", ref("each", "value", "tag")},
-	)
+	f.add(block{kind: "resource", labels: []string{"oci_image", "node"}, attrs: []attr{
+		{"for_each", ref("local", "images")},
+		{"source", ref("each", "value", "source")},
+		{"repository", ref("each", "value", "repository")},
+		{"tag", ref("each", "value", "tag")},
+	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"create_before_destroy", boolean(true)}}}}})
+	// What everything in the cluster waits for is written once, at the
+	// provider: a deletion is configured nowhere else. The count is known while
+	// planning, unlike the digests. A replaced image is destroyed last
+	// (which leaves it in the registry), or it would wait for the deletion of a
+	// node that waits for its creation.
+	f.comment("Nothing changes in the cluster, and nothing leaves it, before all images are pushed.")
+	f.block("provider", []string{"kubernetes"}, attr{"after", raw("length(oci_image.node)")})
 }
 
 // writeNamespace writes the namespace, before which all images are pushed, and
 // the policy, before which nothing runs in it.
 func (g *Group) writeNamespace(f *file, namespace string) {
-	f.comment("Nothing changes in the cluster before all images are pushed.")
 	f.block("resource", []string{"kubernetes_object", "namespace"},
 		attr{"manifest", obj(
 			attr{"apiVersion", str("v1")},
@@ -121,7 +128,7 @@ func (g *Group) writeNamespace(f *file, namespace string) {
 				attr{"labels", stringMap(g.labels(namespace))},
 			)},
 		)},
-		attr{"depends_on", list(ref("oci_image", "node"), ref("data", "kubernetes_runtime_class", "this"))},
+		attr{"depends_on", list(ref("data", "kubernetes_runtime_class", "this"))},
 	)
 	f.comment("The pods get connections from pods of this namespace only.")
 	f.block("resource", []string{"kubernetes_object", "network_policy"},

@@ -177,7 +177,8 @@ func TestOrder(t *testing.T) {
 	g := mustParse(t, good)
 	graph := evaluate(t, g, mustGraph(t, g))
 	for name, want := range map[string][]string{
-		"kubernetes_object.namespace":      {"oci_image.node", "data.kubernetes_runtime_class.this"},
+		"provider.kubernetes":              {"oci_image.node"},
+		"kubernetes_object.namespace":      {"data.kubernetes_runtime_class.this"},
 		"kubernetes_object.network_policy": {"kubernetes_object.namespace"},
 		"kubernetes_object.claim_web":      {"kubernetes_object.namespace"},
 		"kubernetes_object.deployment_web": {"kubernetes_object.network_policy", "kubernetes_object.claim_web", "local.digests", "random_uuid.node_web"},
@@ -269,11 +270,13 @@ func TestTeardownHoldsNoObjects(t *testing.T) {
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
-	blocks := f.Body.(*hclsyntax.Body).Blocks
-	if len(blocks) != 1 || blocks[0].Type != "terraform" {
-		t.Errorf("got %d blocks", len(blocks))
+	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
+		if b.Type != "terraform" && b.Type != "provider" {
+			t.Errorf("there is a block %s %q", b.Type, b.Labels)
+		}
 	}
-	if !bytes.Contains(mustGraph(t, mustParse(t, good))[GraphFile], Teardown()[GraphFile]) {
+	settings, _, _ := bytes.Cut(Teardown()[GraphFile], []byte("provider"))
+	if !bytes.Contains(mustGraph(t, mustParse(t, good))[GraphFile], bytes.TrimSpace(settings)) {
 		t.Error("a destroy has other settings than an apply")
 	}
 }
@@ -374,7 +377,7 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 	}
 	each := map[string]cty.Value{"source": cty.StringVal("s"), "repository": cty.StringVal("r"), "tag": cty.StringVal("t")}
 	ctx := &hcl.EvalContext{
-		Functions: map[string]function.Function{"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType))},
+		Functions: map[string]function.Function{"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "length": lengthFunc},
 		Variables: map[string]cty.Value{
 			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "images": cty.EmptyObjectVal}),
 			"random_uuid":       cty.ObjectVal(uuids),
@@ -450,8 +453,8 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 	t.Helper()
 	e := evaluate(t, g, files)
 	nodes := g.EnabledNodes()
-	// runtime class, locals, images, namespace, policy, three outputs
-	if want := 8 + 4*len(nodes); len(e.values) != want {
+	// runtime class, locals, images, provider, namespace, policy, three outputs
+	if want := 9 + 4*len(nodes); len(e.values) != want {
 		t.Errorf("there are %d blocks, want %d", len(e.values), want)
 	}
 	equal := func(what string, got, want any) {
@@ -528,3 +531,12 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 	equal("images", e.values["locals"]["images"], any(images))
 	equal("published names", e.values["output.nodes"]["value"], any(names))
 }
+
+// lengthFunc is OpenTofu's length, of which cty's takes no objects.
+var lengthFunc = function.New(&function.Spec{
+	Params: []function.Parameter{{Name: "value", Type: cty.DynamicPseudoType}},
+	Type:   function.StaticReturnType(cty.Number),
+	Impl: func(args []cty.Value, _ cty.Type) (cty.Value, error) {
+		return cty.NumberIntVal(int64(args[0].LengthInt())), nil
+	},
+})

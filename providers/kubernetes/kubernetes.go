@@ -118,6 +118,11 @@ func (p *kubernetesProvider) Schema(_ context.Context, _ provider.SchemaRequest,
 				Optional:    true,
 				Description: "Path of the kubeconfig. Default: the environment variable " + client.EnvConfigPath + ". Nothing else is looked at.",
 			},
+			"after": schema.DynamicAttribute{
+				Optional: true,
+				Description: "Its value is ignored. A provider block has no depends_on: whatever a reference here names is applied before " +
+					"anything of this provider, deletions included.",
+			},
 			"field_manager": schema.StringAttribute{
 				Optional:    true,
 				Description: "Name of the field manager that owns what is applied. Default: " + DefaultFieldManager + ".",
@@ -128,8 +133,9 @@ func (p *kubernetesProvider) Schema(_ context.Context, _ provider.SchemaRequest,
 
 func (p *kubernetesProvider) Configure(ctx context.Context, req provider.ConfigureRequest, resp *provider.ConfigureResponse) {
 	var cfg struct {
-		ConfigPath   types.String `tfsdk:"config_path"`
-		FieldManager types.String `tfsdk:"field_manager"`
+		ConfigPath   types.String  `tfsdk:"config_path"`
+		FieldManager types.String  `tfsdk:"field_manager"`
+		After        types.Dynamic `tfsdk:"after"`
 	}
 	resp.Diagnostics.Append(req.Config.Get(ctx, &cfg)...)
 	if resp.Diagnostics.HasError() {

@@ -5,6 +5,8 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
+	"net/http/httputil"
+	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -184,21 +186,47 @@ func TestRegistryDownChangesNothingInTheCluster(t *testing.T) {
 	web, db := world.Node{Name: "web", Image: lab.Image{Content: "one"}}, world.Node{Name: "db", Image: lab.Image{Content: "one"}}
 	w.Group(web, db)
 	w.Must(0, "k8s", "apply", "-auto-approve")
-	before := w.Kubectl("get", "deployment,pvc,pod", "-n", w.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.uid}{" "}{.metadata.generation}{"\n"}{end}`)
-
-	// One node changes and one leaves, but the change cannot be pushed.
-	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
-	registry := w.Env["K8S_REGISTRY"]
-	w.Env["K8S_REGISTRY"] = closed(t)
-	w.Must(1, "k8s", "apply", "-auto-approve")
-	after := w.Kubectl("get", "deployment,pvc,pod", "-n", w.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.uid}{" "}{.metadata.generation}{"\n"}{end}`)
-	if after != before {
-		t.Errorf("the cluster had\n%s\nand has\n%s", before, after)
+	held := func() string {
+		return w.Kubectl("get", "deployment,pvc,pod", "-n", w.Namespace, "-o", `jsonpath={range .items[*]}{.metadata.uid}{" "}{.metadata.generation}{"\n"}{end}`)
 	}
-	w.Free()
+	before := held()
+
+	// One node changes and one leaves, but the change cannot be pushed: the
+	// registry is away, or it is there and takes no upload.
+	registry := w.Env["K8S_REGISTRY"]
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
+	for name, address := range map[string]string{"away": closed(t), "read-only": readOnly(t, registry)} {
+		w.Env["K8S_REGISTRY"] = address
+		r := w.Must(1, "k8s", "apply", "-auto-approve")
+		if !strings.Contains(r.Stderr, "web") || !strings.Contains(r.Stderr, address) {
+			t.Errorf("%s: the error does not say which image and which registry: %v", name, r)
+		}
+		if after := held(); after != before {
+			t.Errorf("%s: the cluster had\n%s\nand has\n%s", name, before, after)
+		}
+		w.Free()
+	}
 	w.Env["K8S_REGISTRY"] = registry
 	w.Must(0, "k8s", "apply", "-auto-approve")
 	w.Must(0, "k8s", "plan", "-detailed-exitcode")
+	if got := w.Kubectl("get", "deployment", "-n", w.Namespace, "-o", "name"); got != "deployment.apps/web" {
+		t.Errorf("after db left, there are:\n%s", got)
+	}
+}
+
+// readOnly is the address of a registry that takes no upload.
+func readOnly(t *testing.T, registry string) string {
+	t.Helper()
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry})
+	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		if r.Method != http.MethodGet && r.Method != http.MethodHead {
+			http.Error(w, `{"errors":[{"code":"DENIED","message":"read-only"}]}`, http.StatusForbidden)
+			return
+		}
+		proxy.ServeHTTP(w, r)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
 }
 
 func TestAdmissionRefusal(t *testing.T) {

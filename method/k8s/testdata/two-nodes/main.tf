@@ -42,9 +42,17 @@ resource "oci_image" "node" {
   source     = each.value.source
   repository = each.value.repository
   tag        = each.value.tag
+
+  lifecycle {
+    create_before_destroy = true
+  }
 }
 
-# Nothing changes in the cluster before all images are pushed.
+# Nothing changes in the cluster, and nothing leaves it, before all images are pushed.
+provider "kubernetes" {
+  after = length(oci_image.node)
+}
+
 resource "kubernetes_object" "namespace" {
   manifest = {
     apiVersion = "v1"
@@ -58,7 +66,7 @@ resource "kubernetes_object" "namespace" {
       }
     }
   }
-  depends_on = [oci_image.node, data.kubernetes_runtime_class.this]
+  depends_on = [data.kubernetes_runtime_class.this]
 }
 
 # The pods get connections from pods of this namespace only.
