@@ -31,7 +31,6 @@ race: lab
 lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	$(GO) vet ./... $(ENGINE)
-	cd test/cluster && $(GO) vet ./...
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./... $(ENGINE)
 
 # Plan, apply, a change, a failure that is set back, destroy: on loopback.

@@ -45,6 +45,7 @@ func (e *Engine) StatePull(ctx context.Context) error {
 	}
 	var b bytes.Buffer
 	if err := statefile.Write(file, &b, encryption.StateEncryptionDisabled()); err != nil {
+		//lint:ignore ST1005 stock tofu's words
 		return e.fail(diags.Append(fmt.Errorf("Failed to write state: %w", err)))
 	}
 	_, err := fmt.Fprintln(e.opts.Stdout, b.String())

@@ -609,7 +609,7 @@ func TestAnswersToGet(t *testing.T) {
 		{"404", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, nil, true},
 		{"empty 200", func(http.ResponseWriter, *http.Request) {}, nil, true},
 		{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, []string{"401 Unauthorized", "TF_HTTP_USERNAME and TF_HTTP_PASSWORD"}, true},
-		{"403", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no access", 403) }, []string{"403 Forbidden", `"no access"`, "TF_HTTP_USERNAME"}, true},
+		{"403", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no access", http.StatusForbidden) }, []string{"403 Forbidden", `"no access"`, "TF_HTTP_USERNAME"}, true},
 		{"500", func(w http.ResponseWriter, _ *http.Request) {
 			w.WriteHeader(500)
 			_, _ = io.WriteString(w, `{"message":"disk on fire"}`)

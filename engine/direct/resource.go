@@ -125,6 +125,7 @@ func (p *provider) PlanResourceChange(ctx context.Context, q providers.PlanResou
 	out.PlannedState = c.decodeState(r.PlannedState)
 	out.PlannedPrivate = bytes.Clone(r.PlannedPrivate)
 	out.PlannedIdentity = c.decodeIdentity(r.PlannedIdentity)
+	//lint:ignore SA1019 it is part of the protocol, and core must know
 	out.LegacyTypeSystem = r.UnsafeToUseLegacyTypeSystem
 	for _, a := range r.RequiresReplace {
 		out.RequiresReplace = append(out.RequiresReplace, path(a))
@@ -169,6 +170,7 @@ func (p *provider) ApplyResourceChange(ctx context.Context, q providers.ApplyRes
 	}
 	out.Private = bytes.Clone(r.Private)
 	out.NewIdentity = c.decodeIdentity(r.NewIdentity)
+	//lint:ignore SA1019 it is part of the protocol, and core must know
 	out.LegacyTypeSystem = r.UnsafeToUseLegacyTypeSystem
 	return out
 }
