@@ -448,7 +448,14 @@ func TestAdoption(t *testing.T) {
 	c.create(deployments, "kubectl-create", m)
 	before := c.get(deployments, "web")
 	i := object()
-	c.put(i, with(m))
+	p := c.walk().plan(i, with(m))
+	if !strings.Contains(p.warnings, "exists and will be adopted") || !strings.Contains(p.warnings, "kubectl-create") {
+		t.Errorf("the plan says: %q", p.warnings)
+	}
+	if p := c.walk().plan(object(), with(configMap(c.ns, "new", nil))); p.warnings != "" {
+		t.Errorf("the plan of a new object says: %q", p.warnings)
+	}
+	c.walk().apply(p)
 	after := c.get(deployments, "web")
 	if before.GetUID() != after.GetUID() || before.GetGeneration() != after.GetGeneration() {
 		t.Error("adopting it changed it")

@@ -7,6 +7,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"strings"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
@@ -102,7 +103,7 @@ func remember(ctx context.Context, c *client.Client, live client.Object) error {
 	}
 	sum := sha256.Sum256(append([]byte(uid), data...))
 	suffix := "-last-good-" + hex.EncodeToString(sum[:5])
-	record := name[:min(len(name), maxName-len(suffix))] + suffix
+	record := strings.TrimRight(name[:min(len(name), maxName-len(suffix))], "-.") + suffix
 	generation, _ := generationOf(live)
 	_, _, err = c.Apply(ctx, revisions(), namespace, record, client.Object{
 		"apiVersion": "apps/v1", "kind": "ControllerRevision",

@@ -3,6 +3,8 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-framework/path"
@@ -129,7 +131,16 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	for _, w := range warnings {
 		resp.Diagnostics.AddWarning("Warning from the API server for "+id.label(), redactor(manifest)(w))
 	}
-	if state == nil || same {
+	if state == nil {
+		// What a dry run would make has no resource version.
+		if metaString(answer, "resourceVersion") != "" {
+			resp.Diagnostics.AddWarning(id.label()+" exists and will be adopted", fmt.Sprintf(
+				"It was made at %s; its field managers are %s. The apply changes it in place, and a destroy deletes it.",
+				metaString(answer, "creationTimestamp"), managers(answer, r.client.FieldManager())))
+		}
+		return
+	}
+	if same {
 		// With drift that the configuration has caught up with, the apply
 		// takes the fields back into our hands. The unknown generation makes
 		// it happen.
@@ -145,6 +156,20 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	if counted && was == will && !state["generation"].IsNull() || !counted && state["generation"].IsNull() {
 		plan["generation"] = state["generation"]
 	}
+}
+
+// managers names who else has a hand in an object.
+func managers(obj client.Object, us string) string {
+	var names []string
+	for _, e := range ownership.Entries(obj) {
+		if e.Manager != us && e.Manager != "" && e.Subresource == "" && !slices.Contains(names, e.Manager) {
+			names = append(names, e.Manager)
+		}
+	}
+	if len(names) == 0 {
+		return "unknown"
+	}
+	return strings.Join(names, ", ")
 }
 
 // namespaceReady says whether objects can be made in a namespace now.

@@ -201,11 +201,16 @@ func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *client.
 		out.err = err
 		if synced {
 			out.verdict = patience.Judge(rollout.Deployment(snapshot(m, t.name), t.uid, t.generation), time.Now())
-			if out.verdict.Message != said {
-				said = out.verdict.Message
-				r.progress(t.namespace, t.name, said)
-			}
-		} else if err != nil && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
+		}
+		now := out.verdict.Message
+		if err != nil {
+			now += " (" + err.Error() + ")"
+		}
+		if now != said && (synced || err != nil) {
+			said = now
+			r.progress(t.namespace, t.name, said)
+		}
+		if !synced && err != nil && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
 			return out
 		}
 		if synced && out.verdict.State != rollout.Waiting {

@@ -171,6 +171,17 @@ func TestRolloutAndTheWayBack(t *testing.T) {
 	n.must(one)
 	n.runs(one)
 	n.quiet(one)
+	if s := c.walk().tryDestroy(context.Background(), n.roll); s != "" {
+		t.Error(s)
+	}
+	if s := c.walk().tryDestroy(context.Background(), n.dep); s != "" {
+		t.Error(s)
+	}
+	eventually(t, "the record goes with its Deployment", func() bool {
+		list, err := c.other.Resource(revisions).Namespace(c.ns).List(context.Background(), metav1.ListOptions{})
+		must(t, err)
+		return len(list.Items) == 0
+	})
 }
 
 func TestFirstDeployThatFails(t *testing.T) {
