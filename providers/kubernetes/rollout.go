@@ -101,6 +101,12 @@ func (r *rolloutResource) Create(ctx context.Context, req resource.CreateRequest
 }
 
 func (r *rolloutResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
+	plan, perr := attrsOf(req.Plan.Raw)
+	state, serr := attrsOf(req.State.Raw)
+	if perr == nil && serr == nil && plan["generation"].Equal(state["generation"]) {
+		resp.State.Raw = req.Plan.Raw // another timeout is no rollout
+		return
+	}
 	if state, ok := r.run(ctx, req.Plan.Raw, &resp.Diagnostics); ok {
 		resp.State.Raw = state
 	}

@@ -488,9 +488,18 @@ func TestRolloutOfADeploymentThatIsGone(t *testing.T) {
 		t.Error("state still has it")
 	}
 	n.must(image)
+	// Another timeout is nothing to wait for.
+	n.timeout = "3m"
+	w = c.walk()
+	p := w.plan(n.roll, n.rolloutConfig(n.dep.attr(t, "uid"), n.dep.attr(t, "generation")))
+	c.requests.take()
+	w.apply(p)
+	if got := c.requests.take(); len(got) > 0 || p.noop() {
+		t.Errorf("another timeout: %v", got)
+	}
 	// One that goes while it is waited for is no matter of time.
 	other := c.node("gone", "5m")
-	p := c.walk().plan(other.roll, other.rolloutConfig("00000000-0000-0000-0000-000000000000", 1))
+	p = c.walk().plan(other.roll, other.rolloutConfig("00000000-0000-0000-0000-000000000000", 1))
 	says(t, c.walk().tryApply(context.Background(), p), "does not exist any more", "nothing to set back")
 	if s := c.walk().tryDestroy(context.Background(), n.roll); s != "" {
 		t.Error(s)
