@@ -92,7 +92,6 @@ func (q *requests) take() []string {
 var (
 	configMaps  = schema.GroupVersionResource{Version: "v1", Resource: "configmaps"}
 	namespaces  = schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}
-	secrets     = schema.GroupVersionResource{Version: "v1", Resource: "secrets"}
 	pods        = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 	deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
 	revisions   = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "controllerrevisions"}

@@ -102,6 +102,10 @@ func (d *runtimeClassData) Read(ctx context.Context, req datasource.ReadRequest,
 		return
 	}
 	name := a.str("name")
+	if _, err := parseID((identity{"node.k8s.io/v1", "RuntimeClass", "", name}).String()); err != nil {
+		resp.Diagnostics.AddError("Bad RuntimeClass", fmt.Sprintf("%q is no name of a RuntimeClass", name))
+		return
+	}
 	k := client.Builtin("node.k8s.io/v1", "RuntimeClass")
 	obj, err := c.Get(ctx, k, "", name)
 	if apierrors.IsNotFound(err) {

@@ -43,7 +43,7 @@ var importID = regexp.MustCompile(`^apiVersion=([a-z0-9.-]+(?:/[a-z0-9]+)?),kind
 // parseID reads what identity.String writes.
 func parseID(id string) (identity, error) {
 	m := importID.FindStringSubmatch(id)
-	if m == nil {
+	if m == nil || m[4] == "." || m[4] == ".." {
 		return identity{}, fmt.Errorf("%q is no object id: write apiVersion=apps/v1,kind=Deployment,namespace=NAMESPACE,name=NAME (no namespace for kinds without one)", id)
 	}
 	return identity{m[1], m[2], m[3], m[4]}, nil

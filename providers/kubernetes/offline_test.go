@@ -147,13 +147,33 @@ func TestBadManifests(t *testing.T) {
 	}
 }
 
+func TestBadRollouts(t *testing.T) {
+	e := &engine{t: t, config: map[string]any{"config_path": unknownValue{}}}
+	w := e.walk()
+	good := map[string]any{"namespace": "ns", "name": "web", "uid": "u", "generation": 1}
+	for attr, values := range map[string][]any{"namespace": {"", "..", "a/b"}, "name": {"", "..", "a/b", "a%2fb"}, "timeout": {"10", "-1m", "0s", "soon", "100000h"}} {
+		for _, v := range values {
+			a := map[string]any{attr: v}
+			for k, v := range good {
+				if _, ok := a[k]; !ok {
+					a[k] = v
+				}
+			}
+			if _, s := w.tryPlan(&instance{kind: "kubernetes_rollout"}, a); !strings.Contains(s, "Bad ") {
+				t.Errorf("%s = %q: %q", attr, v, s)
+			}
+		}
+	}
+	w.plan(&instance{kind: "kubernetes_rollout"}, good)
+}
+
 func TestBadImportIDs(t *testing.T) {
 	e := &engine{t: t, config: map[string]any{"config_path": unknownValue{}}}
 	w := e.walk()
 	for _, id := range []string{
 		"", "web", "ns/web", "apiVersion=v1,kind=ConfigMap", "kind=ConfigMap,apiVersion=v1,name=a",
 		"apiVersion=v1,kind=ConfigMap,namespace=,name=a", "apiVersion=v1,kind=ConfigMap,name=a/b",
-		"apiVersion=v1,kind=Config/Map,name=a", "apiVersion=v1,kind=ConfigMap,namespace=../x,name=a", "apiVersion=v1,kind=ConfigMap,name=",
+		"apiVersion=v1,kind=Config/Map,name=a", "apiVersion=v1,kind=ConfigMap,namespace=../x,name=a", "apiVersion=v1,kind=ConfigMap,name=", "apiVersion=v1,kind=ConfigMap,namespace=a,name=..",
 	} {
 		if _, s := w.importID("kubernetes_object", id); !strings.Contains(s, "is no object id") {
 			t.Errorf("%q: %q", id, s)

@@ -68,8 +68,13 @@ func (r *rolloutResource) ValidateConfig(_ context.Context, req resource.Validat
 		return
 	}
 	a.duration("timeout", &resp.Diagnostics)
-	if n := a.str("name"); strings.ContainsAny(n, "/%") {
-		resp.Diagnostics.AddAttributeError(path.Root("name"), "Bad name", fmt.Sprintf("%q is no name of a Deployment", n))
+	for _, part := range []string{"namespace", "name"} {
+		// What isn't known yet comes from objects that exist by then.
+		if s := a.str(part); a[part].IsKnown() && !a[part].IsNull() {
+			if _, err := parseID((identity{"apps/v1", "Deployment", "x", s}).String()); err != nil {
+				resp.Diagnostics.AddAttributeError(path.Root(part), "Bad "+part, fmt.Sprintf("%q is no %s that a Deployment can have", s, part))
+			}
+		}
 	}
 }
 

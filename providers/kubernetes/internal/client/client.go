@@ -73,7 +73,10 @@ func New(cfg *rest.Config, userAgent, fieldManager string) (*Client, error) {
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", redact(base), err)
 	}
-	return &Client{http: hc, base: base, fieldManager: fieldManager}, nil
+	// An API server never redirects; whoever does must not get our credentials.
+	own := *hc
+	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
+	return &Client{http: &own, base: base, fieldManager: fieldManager}, nil
 }
 
 // Server is the address of the API server, fit for messages.

@@ -56,10 +56,13 @@ func TestAnswersOfProxies(t *testing.T) {
 		"page, then the server": {[]http.HandlerFunc{answer(503, page), answer(200, `{"kind":"ConfigMap"}`)}, "", ""},
 		"cut, then the server":  {[]http.HandlerFunc{cut, answer(200, `{"kind":"ConfigMap"}`)}, "", ""},
 		"login page":            {[]http.HandlerFunc{answer(403, page)}, "the server answered 403 Forbidden", "s3cret"},
-		"no JSON":               {[]http.HandlerFunc{answer(200, page)}, "no JSON object", ""},
-		"JSON, no object":       {[]http.HandlerFunc{answer(200, `[]`)}, "no JSON object", ""},
-		"plain text":            {[]http.HandlerFunc{answer(404, "404 page not found\n")}, "404 page not found", ""},
-		"unauthorized":          {[]http.HandlerFunc{answer(401, `{"kind":"Status","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)}, "does not accept the credentials of the kubeconfig", ""},
+		"redirect": {[]http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
+			http.Redirect(w, r, "/login", http.StatusFound)
+		}, answer(200, `{}`)}, "the server answered 302 Found", ""},
+		"no JSON":         {[]http.HandlerFunc{answer(200, page)}, "no JSON object", ""},
+		"JSON, no object": {[]http.HandlerFunc{answer(200, `[]`)}, "no JSON object", ""},
+		"plain text":      {[]http.HandlerFunc{answer(404, "404 page not found\n")}, "404 page not found", ""},
+		"unauthorized":    {[]http.HandlerFunc{answer(401, `{"kind":"Status","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)}, "does not accept the credentials of the kubeconfig", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
 			c, _ := answers(t, tt.answers...)
