@@ -7,6 +7,7 @@ import (
 	"math/big"
 	"regexp"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
@@ -153,7 +154,12 @@ func encodeValue(v any, like tftypes.Type) tftypes.Value {
 	case int64:
 		return tftypes.NewValue(tftypes.Number, new(big.Float).SetInt64(v))
 	case float64:
-		return tftypes.NewValue(tftypes.Number, big.NewFloat(v))
+		// As a configuration's number is read: of its decimal digits.
+		f, _, err := big.ParseFloat(strconv.FormatFloat(v, 'g', -1, 64), 10, 512, big.ToNearestEven)
+		if err != nil {
+			f = big.NewFloat(v)
+		}
+		return tftypes.NewValue(tftypes.Number, f)
 	case map[string]any:
 		var likeObj tftypes.Object
 		var elem tftypes.Type
