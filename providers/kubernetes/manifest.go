@@ -286,7 +286,8 @@ func redactor(m map[string]any) func(string) string {
 	add := func(s string) {
 		for _, s := range append(strings.Split(s, "\n"), s) {
 			if s = strings.TrimSpace(s); len(s) > 2 {
-				secrets = append(secrets, s, strings.Trim(fmt.Sprintf("%q", s), `"`))
+				quoted := strconv.Quote(s)
+				secrets = append(secrets, s, quoted[1:len(quoted)-1])
 			}
 		}
 	}
