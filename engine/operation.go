@@ -14,7 +14,10 @@ import (
 
 // local is OpenTofu's implementation of plan, apply and refresh, on our state.
 func (e *Engine) local() *backendlocal.Local {
-	l := backendlocal.NewWithBackend(e.state, e.enc.State())
+	l := e.state.local
+	if l == nil {
+		l = backendlocal.NewWithBackend(e.state, e.enc.State())
+	}
 	l.ContextOpts = e.contextOpts()
 	l.OpValidation = true
 	l.OpInput = e.opts.Input
@@ -28,9 +31,9 @@ func (e *Engine) operation(view views.Operation, hooks []hook, lockView views.St
 		ConfigDir:       configDir,
 		ConfigLoader:    e.loader,
 		DependencyLocks: e.linked.locks,
-		Variables:       unparsed(e.opts.Variables),
+		Variables:       e.vars,
 		RootCall:        e.call,
-		Workspace:       backend.DefaultStateName,
+		Workspace:       e.state.workspace,
 		UIIn:            e.asker, // never nil: OpenTofu would apply without asking
 		View:            view,
 		Hooks:           append(hooks, e.eventHooks()...),

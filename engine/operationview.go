@@ -29,7 +29,7 @@ func (v *operationView) Plan(plan *plans.Plan, schemas *tofu.Schemas) {
 
 func (e *Engine) operationView(results views.Operation) views.Operation {
 	v := &operationView{Operation: results, other: results, tty: e.tty, linked: e.linked}
-	if !e.opts.JSON {
+	if !e.opts.JSON && e.opts.stock == nil {
 		v.other = views.NewOperation(e.tty.viewOptions().ViewType, e.tty.progress.RunningInAutomation(), e.tty.progress)
 	}
 	return v
@@ -90,7 +90,7 @@ func quoted(path string) string { return `"` + strings.ReplaceAll(path, `"`, `\"
 // progressHooks are the hooks that print progress for humans, if any.
 func (t *tty) progressHooks() []hook {
 	switch {
-	case t.opts.JSON, t.opts.Concise, t.opts.Events != nil:
+	case t.opts.JSON, t.opts.Concise, t.opts.Events != nil, t.opts.stock != nil: // the view of stock tofu has its own
 		return nil
 	}
 	return []hook{views.NewUiHook(t.progress)}

@@ -8,6 +8,8 @@ import (
 	"os"
 	"strconv"
 	"time"
+
+	"github.com/opentofu/opentofu/internal/command/arguments"
 )
 
 // Options says what an [Engine] runs on. Only Files, State and the three
@@ -76,6 +78,12 @@ type Options struct {
 
 	// Commands are named in hints to the user.
 	Commands Commands
+
+	// stock, if set, prints on the streams on which stock tofu prints, and as
+	// these flags of it say.
+	stock *arguments.View
+	// jsonInto takes the JSON stream besides what is printed for humans.
+	jsonInto *os.File
 }
 
 // Commands are the command lines that the engine's hints name. Empty ones have
@@ -89,7 +97,7 @@ type Commands struct {
 
 func (o Options) withDefaults() (Options, error) {
 	switch {
-	case o.State == nil:
+	case o.State == nil && o.stock == nil:
 		return o, errors.New("engine: Options.State is not set")
 	case o.Stdout == nil || o.Stderr == nil:
 		return o, errors.New("engine: Options.Stdout and Options.Stderr must be set")

@@ -9,7 +9,6 @@ import (
 	"sort"
 
 	"github.com/opentofu/opentofu/internal/addrs"
-	"github.com/opentofu/opentofu/internal/backend"
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/encryption"
 	"github.com/opentofu/opentofu/internal/states"
@@ -21,7 +20,7 @@ import (
 // readState reads the state, without a lock.
 func (e *Engine) readState(ctx context.Context) (statemgr.Full, tfdiags.Diagnostics) {
 	var diags tfdiags.Diagnostics
-	mgr, err := e.state.StateMgr(ctx, backend.DefaultStateName)
+	mgr, err := e.state.StateMgr(ctx, e.state.workspace)
 	if err != nil {
 		return nil, diags.Append(errLoad(err))
 	}
@@ -72,7 +71,7 @@ func (e *Engine) StatePush(ctx context.Context, path string, force bool) (err er
 	if err != nil {
 		return fail(fmt.Sprintf("Failed to read source state %q", path), err)
 	}
-	mgr, err := e.state.StateMgr(ctx, backend.DefaultStateName)
+	mgr, err := e.state.StateMgr(ctx, e.state.workspace)
 	if err != nil {
 		return fail("Failed to load destination state", err)
 	}

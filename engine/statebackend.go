@@ -6,6 +6,7 @@ import (
 	"fmt"
 
 	"github.com/opentofu/opentofu/internal/backend"
+	backendlocal "github.com/opentofu/opentofu/internal/backend/local"
 	"github.com/opentofu/opentofu/internal/backend/remote-state/http"
 	"github.com/opentofu/opentofu/internal/configs/configschema"
 	"github.com/opentofu/opentofu/internal/encryption"
@@ -16,17 +17,17 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// backendType is what plan files name as their backend, so that stock tofu can
-// apply them.
-const backendType = "http"
-
-// stateBackend is the backend that keeps one state in a StateStore. To plan
-// files it looks like OpenTofu's own http backend.
+// stateBackend is where the state is: in a StateStore or, with local set, in a
+// file. To plan files, which stock tofu applies too, it looks like OpenTofu's
+// own http or local backend.
 type stateBackend struct {
-	client *stateClient
-	enc    encryption.StateEncryption
-	schema *configschema.Block
-	config cty.Value
+	kind      string // "http" or "local"
+	workspace string
+	client    *stateClient
+	local     *backendlocal.Local
+	enc       encryption.StateEncryption
+	schema    *configschema.Block
+	config    cty.Value // without what is secret
 }
 
 var _ backend.Backend = (*stateBackend)(nil)
@@ -46,7 +47,12 @@ func newStateBackend(opts Options, enc encryption.StateEncryption) (*stateBacken
 	if err != nil {
 		return nil, fmt.Errorf("the state backend's configuration: %w", err)
 	}
-	return &stateBackend{client: newStateClient(opts.State, opts.Commands.ForceUnlock), enc: enc, schema: schema, config: config}, nil
+	return &stateBackend{
+		kind:      "http",
+		workspace: backend.DefaultStateName,
+		client:    newStateClient(opts.State, opts.Commands.ForceUnlock),
+		enc:       enc, schema: schema, config: config,
+	}, nil
 }
 
 func (b *stateBackend) ConfigSchema() *configschema.Block { return b.schema }
@@ -55,7 +61,10 @@ func (b *stateBackend) PrepareConfig(v cty.Value) (cty.Value, tfdiags.Diagnostic
 
 func (b *stateBackend) Configure(context.Context, cty.Value) tfdiags.Diagnostics { return nil }
 
-func (b *stateBackend) StateMgr(_ context.Context, workspace string) (statemgr.Full, error) {
+func (b *stateBackend) StateMgr(ctx context.Context, workspace string) (statemgr.Full, error) {
+	if b.local != nil {
+		return b.local.StateMgr(ctx, workspace)
+	}
 	if workspace != backend.DefaultStateName {
 		return nil, backend.ErrWorkspacesNotSupported
 	}
@@ -72,13 +81,16 @@ func (b *stateBackend) Workspaces(context.Context) ([]string, error) {
 
 // forPlan is what goes into a plan file.
 func (b *stateBackend) forPlan() (*plans.Backend, error) {
-	return plans.NewBackend(backendType, b.config, b.schema, backend.DefaultStateName)
+	return plans.NewBackend(b.kind, b.config, b.schema, b.workspace)
 }
 
 // checkPlan refuses a plan that was made for another state. The lineage in the
 // plan doesn't tell before the first apply.
 func (b *stateBackend) checkPlan(p *plans.Plan) error {
-	if p.Backend.Type != backendType {
+	if b.kind == "local" {
+		return nil // the state's own lineage and serial tell
+	}
+	if p.Backend.Type != b.kind {
 		return fmt.Errorf("the plan was made for a state in the %q backend, not for one on a state server", p.Backend.Type)
 	}
 	v, err := p.Backend.Config.Decode(b.schema.ImpliedType())

@@ -35,6 +35,9 @@ func newTTY(opts Options) (*tty, error) {
 	}
 	t.results = newView(opts, t.streams)
 	t.progress = newView(opts, errStreams)
+	if opts.stock != nil {
+		t.progress = t.results
+	}
 	return t, nil
 }
 
@@ -50,12 +53,16 @@ func streams(opts Options, out *os.File) (*terminal.Streams, error) {
 
 func newView(opts Options, s *terminal.Streams) *views.View {
 	v := views.NewView(s).SetRunningInAutomation(os.Getenv("TF_IN_AUTOMATION") != "")
-	v.Configure(&arguments.View{
-		NoColor:             opts.NoColor || !s.Stdout.IsTerminal(),
+	flags := arguments.View{
 		CompactWarnings:     opts.CompactWarnings,
 		ConsolidateWarnings: true,
 		Concise:             true, // progress hooks are chosen in progressHooks
-	})
+	}
+	if opts.stock != nil {
+		flags = *opts.stock
+	}
+	flags.NoColor = opts.NoColor || !s.Stdout.IsTerminal()
+	v.Configure(&flags)
 	v.SetShowSensitive(opts.ShowSensitive)
 	return v
 }
@@ -67,7 +74,7 @@ func (t *tty) setSources(f func() map[string]*hcl.File) {
 
 // viewOptions chooses between the human and the JSON form of a view.
 func (t *tty) viewOptions() arguments.ViewOptions {
-	o := arguments.ViewOptions{ViewType: arguments.ViewHuman, InputEnabled: t.opts.Input}
+	o := arguments.ViewOptions{ViewType: arguments.ViewHuman, InputEnabled: t.opts.Input, JSONInto: t.opts.jsonInto}
 	if t.opts.JSON {
 		o.ViewType = arguments.ViewJSON
 	}
@@ -76,7 +83,11 @@ func (t *tty) viewOptions() arguments.ViewOptions {
 
 // ask prints a question, or a part of it, with colours in OpenTofu's notation.
 func (t *tty) ask(s string) {
-	_, _ = fmt.Fprint(t.opts.Stderr, t.progress.Colorize().Color(s))
+	out := t.opts.Stderr
+	if t.opts.stock != nil {
+		out = t.opts.Stdout
+	}
+	_, _ = fmt.Fprint(out, t.progress.Colorize().Color(s))
 }
 
 // diagnostics prints for humans. Verbs that have a JSON view of their own print
