@@ -177,10 +177,12 @@ func (r *objectResource) established(ctx context.Context, c *client.Client, x *a
 			return interrupted(ctx, fmt.Errorf("not established within %s: %s", timeout, why))
 		}
 		next, err := c.Get(wctx, x.kind, "", x.id.name)
-		if err != nil {
+		switch {
+		case err == nil:
+			live = next
+		case wctx.Err() == nil && !client.Transient(err):
 			return err
 		}
-		live = next
 	}
 }
 
@@ -270,7 +272,7 @@ func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k clien
 		switch {
 		case apierrors.IsNotFound(err):
 			return nil
-		case err != nil && wctx.Err() == nil:
+		case err != nil && wctx.Err() == nil && !client.Transient(err):
 			return err
 		case err == nil && metaString(obj, "uid") != uid:
 			return nil // somebody made another one since

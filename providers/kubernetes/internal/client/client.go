@@ -19,6 +19,7 @@ import (
 	"net/url"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,6 +28,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
+	"k8s.io/klog/v2"
 )
 
 const (
@@ -62,6 +64,7 @@ type Client struct {
 // New makes a client of a configuration that LoadConfig gave. userAgent is what
 // the API server's audit log shows; fieldManager owns what Apply writes.
 func New(cfg *rest.Config, userAgent, fieldManager string) (*Client, error) {
+	muteKlog()
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = userAgent
 	base, _, err := rest.DefaultServerUrlFor(cfg)
@@ -78,6 +81,10 @@ func New(cfg *rest.Config, userAgent, fieldManager string) (*Client, error) {
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &Client{http: &own, base: base, fieldManager: fieldManager}, nil
 }
+
+// muteKlog keeps client-go's transport from writing to standard error, which
+// isn't ours, when a token or certificate file cannot be read again.
+var muteKlog = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
 
 // Server is the address of the API server, fit for messages.
 func (c *Client) Server() string { return redact(c.base) }
@@ -456,6 +463,15 @@ func (e *UnreachableError) Error() string {
 }
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
+
+// Transient says whether err is about the API server or the way to it, and not
+// about what was asked: who waits for something can go on waiting.
+func Transient(err error) bool {
+	var away *UnreachableError
+	var status *apierrors.StatusError
+	return errors.As(err, &away) || errors.As(err, &status) &&
+		(status.ErrStatus.Code >= 500 || status.ErrStatus.Code == http.StatusTooManyRequests)
+}
 
 // explain gives the error the words that the user can act on.
 func (c *Client) explain(r request, err error) error {
