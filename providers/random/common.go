@@ -2,6 +2,8 @@ package random
 
 import (
 	"context"
+	"hash/crc64"
+	mathrand "math/rand"
 
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
@@ -27,4 +29,9 @@ func (stored) Delete(context.Context, resource.DeleteRequest, *resource.DeleteRe
 func result(description string) schema.StringAttribute {
 	return schema.StringAttribute{Computed: true, MarkdownDescription: description,
 		PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()}}
+}
+
+// source is the one that hashicorp/random has for the seed.
+func source(seed string) mathrand.Source {
+	return mathrand.NewSource(int64(crc64.Checksum([]byte(seed), crc64.MakeTable(crc64.ISO))))
 }

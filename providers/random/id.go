@@ -18,9 +18,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 )
 
-// maxIDBytes bounds byte_length: a value in a state, not a file.
-const maxIDBytes = 1 << 20
-
 // idResource is random_id.
 type idResource struct{ stored }
 
@@ -60,8 +57,8 @@ func (idResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *reso
 func (idResource) ValidateConfig(ctx context.Context, req resource.ValidateConfigRequest, resp *resource.ValidateConfigResponse) {
 	var m idModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &m)...)
-	if n := m.ByteLength; !n.IsNull() && !n.IsUnknown() && (n.ValueInt64() < 1 || n.ValueInt64() > maxIDBytes) {
-		resp.Diagnostics.AddAttributeError(path.Root("byte_length"), "Not a length", fmt.Sprintf("byte_length must be from 1 to %d, and is %d.", maxIDBytes, n.ValueInt64()))
+	if n := m.ByteLength; !n.IsNull() && !n.IsUnknown() && (n.ValueInt64() < 1 || n.ValueInt64() > maxLength) {
+		resp.Diagnostics.AddAttributeError(path.Root("byte_length"), "Not a length", fmt.Sprintf("byte_length must be from 1 to %d, and is %d.", maxLength, n.ValueInt64()))
 	}
 }
 
@@ -72,8 +69,8 @@ func (idResource) Create(ctx context.Context, req resource.CreateRequest, resp *
 		return
 	}
 	n := m.ByteLength.ValueInt64()
-	if n < 1 || n > maxIDBytes { // was unknown when it was validated
-		resp.Diagnostics.AddAttributeError(path.Root("byte_length"), "Not a length", fmt.Sprintf("byte_length must be from 1 to %d, and is %d.", maxIDBytes, n))
+	if n < 1 || n > maxLength { // was unknown when it was validated
+		resp.Diagnostics.AddAttributeError(path.Root("byte_length"), "Not a length", fmt.Sprintf("byte_length must be from 1 to %d, and is %d.", maxLength, n))
 		return
 	}
 	b := make([]byte, n)
@@ -94,7 +91,7 @@ func (m *idModel) set(b []byte) {
 
 // ImportState takes the id, or prefix,id; the prefix may have commas.
 func (idResource) ImportState(ctx context.Context, req resource.ImportStateRequest, resp *resource.ImportStateResponse) {
-	m := idModel{Keepers: importedKeepers(), Prefix: types.StringNull()}
+	m := idModel{Keepers: noKeepers(), Prefix: types.StringNull()}
 	id := req.ID
 	if cut := strings.LastIndexByte(id, ','); cut >= 0 {
 		if cut > 0 {
@@ -103,7 +100,7 @@ func (idResource) ImportState(ctx context.Context, req resource.ImportStateReque
 		id = id[cut+1:]
 	}
 	b, err := base64.RawURLEncoding.DecodeString(id)
-	if err != nil || len(b) == 0 || len(b) > maxIDBytes {
+	if err != nil || len(b) == 0 || len(b) > maxLength {
 		resp.Diagnostics.AddError("Import Random ID Error", fmt.Sprintf("%.100q is not an id: want base64 of the URL alphabet without padding, after an optional \"prefix,\".", id))
 		return
 	}

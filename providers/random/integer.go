@@ -4,7 +4,6 @@ import (
 	"context"
 	"crypto/rand"
 	"fmt"
-	"hash/crc64"
 	"math"
 	"math/big"
 	mathrand "math/rand"
@@ -88,8 +87,7 @@ func integer(lowest, highest int64, seed string) (int64, error) {
 	if !size.IsInt64() {
 		return 0, fmt.Errorf("with a seed, there can be at most %d values from min to max", int64(math.MaxInt64))
 	}
-	source := mathrand.NewSource(int64(crc64.Checksum([]byte(seed), crc64.MakeTable(crc64.ISO))))
-	return lowest + int64(mathrand.New(source).Intn(int(size.Int64()))), nil
+	return lowest + int64(mathrand.New(source(seed)).Intn(int(size.Int64()))), nil
 }
 
 // ImportState takes result,min,max or result,min,max,seed.
@@ -109,7 +107,7 @@ func (integerResource) ImportState(ctx context.Context, req resource.ImportState
 		return
 	}
 	m := integerModel{ID: types.StringValue(strconv.FormatInt(n[0], 10)), Result: types.Int64Value(n[0]), Min: types.Int64Value(n[1]), Max: types.Int64Value(n[2]),
-		Keepers: importedKeepers(), Seed: types.StringNull()}
+		Keepers: noKeepers(), Seed: types.StringNull()}
 	if len(parts) == 4 {
 		m.Seed = types.StringValue(parts[3])
 	}

@@ -6,6 +6,7 @@ import (
 	"context"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
 	"github.com/hashicorp/terraform-plugin-framework/providerserver"
@@ -46,9 +47,20 @@ func (p *randomProvider) Configure(context.Context, provider.ConfigureRequest, *
 
 func (p *randomProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{
-		func() resource.Resource { return uuidResource{} },
+		func() resource.Resource { return bytesResource{} },
 		func() resource.Resource { return idResource{} },
 		func() resource.Resource { return integerResource{} },
+		func() resource.Resource { return passwordResource{} },
+		func() resource.Resource { return petResource{} },
+		func() resource.Resource { return shuffleResource{} },
+		func() resource.Resource { return stringResource{} },
+		func() resource.Resource { return uuidResource{} },
+	}
+}
+
+func (p *randomProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
+	return []func() ephemeral.EphemeralResource{
+		func() ephemeral.EphemeralResource { return ephemeralPassword{} },
 	}
 }
 

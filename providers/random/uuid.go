@@ -53,7 +53,7 @@ func (uuidResource) ImportState(ctx context.Context, req resource.ImportStateReq
 		resp.Diagnostics.AddError("Import Random UUID Error", err.Error())
 		return
 	}
-	m := uuidModel{ID: types.StringValue(result), Result: types.StringValue(result), Keepers: importedKeepers()}
+	m := uuidModel{ID: types.StringValue(result), Result: types.StringValue(result), Keepers: noKeepers()}
 	resp.Diagnostics.Append(resp.State.Set(ctx, &m)...)
 }
 

@@ -104,3 +104,16 @@ func Exists(t testing.TB, repository, reference string) bool {
 	}
 	return true
 }
+
+// Remove deletes an image from a registry: repository is host:port/path,
+// digest sha256:... Its tags go with it.
+func Remove(t testing.TB, repository, digest string) {
+	t.Helper()
+	ref, err := name.NewDigest(repository + "@" + digest)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Delete(ref); err != nil {
+		t.Fatal(err)
+	}
+}

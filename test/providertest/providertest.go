@@ -1,6 +1,6 @@
-// Package providertest drives one resource of a provider through plan, apply, refresh, import and destroy, in the
-// order and with the values that OpenTofu's core gives, each walk on a server of its own. It's for the tests of
-// providers, which must not need an engine.
+// Package providertest drives one resource of a provider through plan, apply, refresh, import, upgrade and destroy, and
+// reads its data sources and the like, in the order and with the values that OpenTofu's core gives, each walk on a
+// server of its own. It's for the tests of providers, which must not need an engine.
 package providertest
 
 import (
@@ -229,6 +229,87 @@ func (r *Resource) Import(ctx context.Context, id string) []*tfprotov6.Diagnosti
 	return append(diags, resp.Diagnostics...)
 }
 
+// Upgrade makes the state from what another release has written with the given version of the schema.
+func (r *Resource) Upgrade(ctx context.Context, version int64, json string) []*tfprotov6.Diagnostic {
+	r.core.t.Helper()
+	resp, err := r.core.server().UpgradeResourceState(ctx, &tfprotov6.UpgradeResourceStateRequest{TypeName: r.name, Version: version,
+		RawState: &tfprotov6.RawState{JSON: []byte(json)}})
+	r.core.must(err)
+	if Errors(resp.Diagnostics) == "" {
+		r.State, r.private = r.decode(resp.UpgradedState), nil
+	}
+	return resp.Diagnostics
+}
+
+// Read validates and reads a data source. The values are nil after an error.
+func (c *Core) Read(ctx context.Context, name string, config Values) (Values, []*tfprotov6.Diagnostic) {
+	c.t.Helper()
+	schema := c.schema.DataSourceSchemas[name]
+	if schema == nil {
+		c.t.Fatalf("the provider has no data source %s", name)
+	}
+	typ := schema.ValueType().(tftypes.Object)
+	var diags []*tfprotov6.Diagnostic
+	s := c.walk(ctx, &diags)
+	v, err := s.ValidateDataResourceConfig(ctx, &tfprotov6.ValidateDataResourceConfigRequest{TypeName: name, Config: c.encode(typ, config)})
+	c.must(err)
+	if diags = append(diags, v.Diagnostics...); Errors(diags) != "" {
+		return nil, diags
+	}
+	resp, err := s.ReadDataSource(ctx, &tfprotov6.ReadDataSourceRequest{TypeName: name, Config: c.encode(typ, config)})
+	c.must(err)
+	if diags = append(diags, resp.Diagnostics...); Errors(diags) != "" {
+		return nil, diags
+	}
+	return c.decode(typ, resp.State), diags
+}
+
+// Open validates and opens an ephemeral resource. The values are nil after an error.
+func (c *Core) Open(ctx context.Context, name string, config Values) (Values, []*tfprotov6.Diagnostic) {
+	c.t.Helper()
+	schema := c.schema.EphemeralResourceSchemas[name]
+	if schema == nil {
+		c.t.Fatalf("the provider has no ephemeral resource %s", name)
+	}
+	typ := schema.ValueType().(tftypes.Object)
+	var diags []*tfprotov6.Diagnostic
+	s := c.walk(ctx, &diags)
+	v, err := s.ValidateEphemeralResourceConfig(ctx, &tfprotov6.ValidateEphemeralResourceConfigRequest{TypeName: name, Config: c.encode(typ, config)})
+	c.must(err)
+	if diags = append(diags, v.Diagnostics...); Errors(diags) != "" {
+		return nil, diags
+	}
+	resp, err := s.OpenEphemeralResource(ctx, &tfprotov6.OpenEphemeralResourceRequest{TypeName: name, Config: c.encode(typ, config)})
+	c.must(err)
+	if diags = append(diags, resp.Diagnostics...); Errors(diags) != "" {
+		return nil, diags
+	}
+	return c.decode(typ, resp.Result), diags
+}
+
+// Call calls a function, on a server that isn't configured. The error is "" if there is none.
+func (c *Core) Call(ctx context.Context, name string, args ...any) (any, string) {
+	c.t.Helper()
+	f := c.schema.Functions[name]
+	if f == nil || len(f.Parameters) != len(args) {
+		c.t.Fatalf("the provider has no function %s of %d arguments", name, len(args))
+	}
+	req := &tfprotov6.CallFunctionRequest{Name: name}
+	for i, a := range args {
+		d, err := tfprotov6.NewDynamicValue(f.Parameters[i].Type, toValue(f.Parameters[i].Type, a))
+		c.must(err)
+		req.Arguments = append(req.Arguments, &d)
+	}
+	resp, err := c.server().CallFunction(ctx, req)
+	c.must(err)
+	if resp.Error != nil {
+		return nil, resp.Error.Text
+	}
+	v, err := resp.Result.Unmarshal(f.Return.Type)
+	c.must(err)
+	return fromValue(c.t, v), ""
+}
+
 // walk makes a configured server.
 func (c *Core) walk(ctx context.Context, diags *[]*tfprotov6.Diagnostic) tfprotov6.ProviderServer {
 	c.t.Helper()
@@ -261,26 +342,36 @@ func (r *Resource) attribute(name string) *tfprotov6.SchemaAttribute {
 
 func (r *Resource) encode(v Values) *tfprotov6.DynamicValue {
 	r.core.t.Helper()
-	d, err := tfprotov6.NewDynamicValue(r.typ, object(r.core.t, r.typ, v, v != nil))
-	r.core.must(err)
-	return &d
+	return r.core.encode(r.typ, v)
 }
 
 func (r *Resource) decode(d *tfprotov6.DynamicValue) Values {
 	r.core.t.Helper()
+	return r.core.decode(r.typ, d)
+}
+
+func (c *Core) encode(typ tftypes.Object, v Values) *tfprotov6.DynamicValue {
+	c.t.Helper()
+	d, err := tfprotov6.NewDynamicValue(typ, object(c.t, typ, v, v != nil))
+	c.must(err)
+	return &d
+}
+
+func (c *Core) decode(typ tftypes.Object, d *tfprotov6.DynamicValue) Values {
+	c.t.Helper()
 	if d == nil {
 		return nil
 	}
-	v, err := d.Unmarshal(r.typ)
-	r.core.must(err)
+	v, err := d.Unmarshal(typ)
+	c.must(err)
 	if v.IsNull() {
 		return nil
 	}
 	var attrs map[string]tftypes.Value
-	r.core.must(v.As(&attrs))
+	c.must(v.As(&attrs))
 	out := Values{}
 	for name, a := range attrs {
-		out[name] = fromValue(r.core.t, a)
+		out[name] = fromValue(c.t, a)
 	}
 	return out
 }
@@ -310,6 +401,12 @@ func toValue(typ tftypes.Type, v any) tftypes.Value {
 		var elems []tftypes.Value
 		for _, e := range v {
 			elems = append(elems, tftypes.NewValue(tftypes.String, e))
+		}
+		return tftypes.NewValue(typ, elems)
+	case []any:
+		elems := []tftypes.Value{}
+		for _, e := range v {
+			elems = append(elems, toValue(tftypes.String, e))
 		}
 		return tftypes.NewValue(typ, elems)
 	case map[string]string:
