@@ -5,13 +5,10 @@ import (
 	"fmt"
 	"math"
 	"regexp"
-	"slices"
 	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
-	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
-	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"fediversity.eu/yuba/providers/random"
 	"fediversity.eu/yuba/test/providertest"
@@ -21,35 +18,86 @@ func uuid(t *testing.T) *providertest.Resource {
 	return providertest.New(t, random.Server("test"), nil).Resource("random_uuid")
 }
 
-// The schemas are those of hashicorp/random 3.7: https://search.opentofu.org/provider/hashicorp/random/latest
+// The schemas are those of hashicorp/random 3.7.2: https://search.opentofu.org/provider/hashicorp/random/latest
 func TestSchemaIsHashicorps(t *testing.T) {
-	s := providertest.New(t, random.Server("test"), nil).Schema()
-	if n := len(s.Provider.Block.Attributes); n != 0 {
-		t.Errorf("the provider has %d settings, want none", n)
-	}
-	attr := func(name string, typ tftypes.Type, kind string) tfprotov6.SchemaAttribute {
-		return tfprotov6.SchemaAttribute{Name: name, Type: typ, Required: kind == "required", Optional: kind == "optional", Computed: kind == "computed"}
-	}
-	keepers := attr("keepers", tftypes.Map{ElementType: tftypes.String}, "optional")
-	for name, want := range map[string][]tfprotov6.SchemaAttribute{
-		"random_uuid": {attr("id", tftypes.String, "computed"), keepers, attr("result", tftypes.String, "computed")},
-		"random_id": {attr("b64_std", tftypes.String, "computed"), attr("b64_url", tftypes.String, "computed"), attr("byte_length", tftypes.Number, "required"),
-			attr("dec", tftypes.String, "computed"), attr("hex", tftypes.String, "computed"), attr("id", tftypes.String, "computed"), keepers,
-			attr("prefix", tftypes.String, "optional")},
-		"random_integer": {attr("id", tftypes.String, "computed"), keepers, attr("max", tftypes.Number, "required"), attr("min", tftypes.Number, "required"),
-			attr("result", tftypes.Number, "computed"), attr("seed", tftypes.String, "optional")},
-	} {
-		var got []tfprotov6.SchemaAttribute
-		for _, a := range s.ResourceSchemas[name].Block.Attributes {
-			got = append(got, tfprotov6.SchemaAttribute{Name: a.Name, Type: a.Type, Optional: a.Optional, Required: a.Required, Computed: a.Computed})
-		}
-		slices.SortFunc(got, func(a, b tfprotov6.SchemaAttribute) int { return strings.Compare(a.Name, b.Name) })
-		if diff := cmp.Diff(want, got); diff != "" {
-			t.Errorf("attributes of %s (-want +got):\n%s", name, diff)
-		}
-		if v := s.ResourceSchemas[name].Version; v != 0 {
-			t.Errorf("%s has schema version %d, want 0", name, v)
-		}
+	const recipe = `  keepers Map[String] optional
+  length Number required
+  lower Bool optional computed
+  min_lower Number optional computed
+  min_numeric Number optional computed
+  min_special Number optional computed
+  min_upper Number optional computed
+  number Bool optional computed deprecated
+  numeric Bool optional computed
+  override_special String optional
+`
+	const want = `provider version 0
+resource random_bytes version 0
+  base64 String computed sensitive
+  hex String computed sensitive
+  keepers Map[String] optional
+  length Number required
+resource random_id version 0
+  b64_std String computed
+  b64_url String computed
+  byte_length Number required
+  dec String computed
+  hex String computed
+  id String computed
+  keepers Map[String] optional
+  prefix String optional
+resource random_integer version 0
+  id String computed
+  keepers Map[String] optional
+  max Number required
+  min Number required
+  result Number computed
+  seed String optional
+resource random_password version 3
+  bcrypt_hash String computed sensitive
+  id String computed
+` + recipe + `  result String computed sensitive
+  special Bool optional computed
+  upper Bool optional computed
+resource random_pet version 0
+  id String computed
+  keepers Map[String] optional
+  length Number optional computed
+  prefix String optional
+  separator String optional computed
+resource random_shuffle version 0
+  id String computed
+  input List[String] required
+  keepers Map[String] optional
+  result List[String] computed
+  result_count Number optional
+  seed String optional
+resource random_string version 2
+  id String computed
+` + recipe + `  result String computed
+  special Bool optional computed
+  upper Bool optional computed
+resource random_uuid version 0
+  id String computed
+  keepers Map[String] optional
+  result String computed
+ephemeral random_password version 0
+  bcrypt_hash String computed sensitive
+  length Number required
+  lower Bool optional computed
+  min_lower Number optional computed
+  min_numeric Number optional computed
+  min_special Number optional computed
+  min_upper Number optional computed
+  numeric Bool optional computed
+  override_special String optional
+  result String computed sensitive
+  special Bool optional computed
+  upper Bool optional computed
+`
+	got := providertest.Describe(providertest.New(t, random.Server("test"), nil).Schema())
+	if diff := cmp.Diff(want, got); diff != "" {
+		t.Errorf("(-hashicorp +here):\n%s", diff)
 	}
 }
 
