@@ -58,8 +58,9 @@ func answering(t *testing.T, code int, body string) string {
 
 // Bad input: a clear error, exit code 1, nothing changed, the lock free.
 func TestBadInput(t *testing.T) {
+	t.Parallel()
 	good := func(w *world.World) { w.Group(world.Node{Name: "web", Image: lab.Image{Content: "good"}}) }
-	write := func(w *world.World, text string) string {
+	write := func(t *testing.T, w *world.World, text string) string {
 		name := filepath.Join(w.Dir, "kubeconfig")
 		if err := os.WriteFile(name, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
@@ -115,9 +116,9 @@ func TestBadInput(t *testing.T) {
 		{"TF_HTTP_ADDRESS unset", env("TF_HTTP_ADDRESS", func(*testing.T, *world.World) string { return "" }), []string{"TF_HTTP_ADDRESS"}},
 		{"kubeconfig missing", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world.World) string { return filepath.Join(w.Dir, "nowhere") }), []string{"KUBE_CONFIG_PATH", "nowhere"}},
 		{"kubeconfig a directory", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world.World) string { return w.Dir }), []string{"KUBE_CONFIG_PATH", "directory"}},
-		{"kubeconfig bad YAML", env("KUBE_CONFIG_PATH", func(_ *testing.T, w *world.World) string { return write(w, "{{{") }), []string{"KUBE_CONFIG_PATH"}},
+		{"kubeconfig bad YAML", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world.World) string { return write(t, w, "{{{") }), []string{"KUBE_CONFIG_PATH"}},
 		{"API server unreachable", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world.World) string {
-			return write(w, `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
+			return write(t, w, `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
 				"clusters":[{"name":"c","cluster":{"server":"https://`+closed(t)+`"}}],"users":[{"name":"u","user":{"token":"canary"}}]}`)
 		}), []string{"refused"}},
 		{"registry unreachable", env("K8S_REGISTRY", func(t *testing.T, _ *world.World) string { return closed(t) }), []string{"refused"}},
@@ -130,6 +131,7 @@ func TestBadInput(t *testing.T) {
 		}), []string{"500", "disk is full"}},
 	} {
 		t.Run(b.name, func(t *testing.T) {
+			t.Parallel()
 			w := world.New(t)
 			b.make(t, w)
 			r := w.Must(1, "k8s", "apply", "-auto-approve")
@@ -148,6 +150,7 @@ func TestBadInput(t *testing.T) {
 }
 
 func TestLockedBySomeoneElse(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
 	lock := `{"ID":"their-lock","Operation":"OperationTypeApply","Who":"somebody@elsewhere","Version":"1.12.6","Created":"2026-01-02T03:04:05Z"}`
@@ -167,6 +170,7 @@ func TestLockedBySomeoneElse(t *testing.T) {
 }
 
 func TestMissingRuntimeClassFailsBeforeAnyPush(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	w.Group(world.Node{Name: "web", Tag: "one", Image: lab.Image{Content: "one"}})
 	w.Edit(func(g map[string]any) { g["runtimeClass"] = "nothere" })
@@ -182,6 +186,7 @@ func TestMissingRuntimeClassFailsBeforeAnyPush(t *testing.T) {
 }
 
 func TestRegistryDownChangesNothingInTheCluster(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	web, db := world.Node{Name: "web", Image: lab.Image{Content: "one"}}, world.Node{Name: "db", Image: lab.Image{Content: "one"}}
 	w.Group(web, db)
@@ -230,6 +235,7 @@ func readOnly(t *testing.T, registry string) string {
 }
 
 func TestAdmissionRefusal(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
 	w.Kubectl("create", "namespace", w.Namespace)
@@ -245,6 +251,7 @@ func TestAdmissionRefusal(t *testing.T) {
 }
 
 func TestFieldOfAnotherManager(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
 	w.Kubectl("create", "namespace", w.Namespace)
@@ -268,6 +275,7 @@ func TestFieldOfAnotherManager(t *testing.T) {
 }
 
 func TestOtherSubmissionIsRefused(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
 	if err := os.WriteFile(filepath.Join(w.Dir, "submission.json"), []byte("{}"), 0o600); err != nil {

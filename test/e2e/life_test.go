@@ -35,6 +35,7 @@ func changed(t *testing.T, stream string) []string {
 
 // The whole life of a group, as the specification's user stories tell it.
 func TestGroupLivesAndDies(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	web := func(content string) world.Node { return world.Node{Name: "web", Image: lab.Image{Content: content}} }
 	db := world.Node{Name: "db", Image: lab.Image{Content: "db1"}}

@@ -12,6 +12,7 @@ import (
 // A plan of nothing asks the API server once for each kind, however many
 // objects there are.
 func TestRequestsOfANoOpPlanDoNotGrowWithTheGroup(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	requests := w.CountRequests()
 	deploy := func(n int) []string {

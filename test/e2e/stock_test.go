@@ -10,6 +10,7 @@ import (
 
 // Nobody is locked in: stock tofu goes on where yuba stopped, and back.
 func TestStockTofuOnTheSameState(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	web := func(content string) world.Node { return world.Node{Name: "web", Image: lab.Image{Content: content}} }
 	w.Group(web("one"), world.Node{Name: "db", Image: lab.Image{Content: "one"}})

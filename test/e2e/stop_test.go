@@ -53,6 +53,7 @@ func waiting(t *testing.T, w *world.World) (*exec.Cmd, *text) {
 }
 
 func TestInterruptedRolloutLeavesNothingLocked(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	cmd, out := waiting(t, w)
 	if err := cmd.Process.Signal(syscall.SIGINT); err != nil {
@@ -70,6 +71,7 @@ func TestInterruptedRolloutLeavesNothingLocked(t *testing.T) {
 }
 
 func TestKilledApplyIsMendedByTheNext(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	cmd, _ := waiting(t, w)
 	if err := cmd.Process.Kill(); err != nil {
