@@ -14,8 +14,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/planmodifier"
-	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
 	"fediversity.eu/yuba/providers/oci/internal/push"
@@ -39,7 +37,6 @@ func (r *imageResource) Metadata(_ context.Context, req resource.MetadataRequest
 }
 
 func (r *imageResource) Schema(_ context.Context, _ resource.SchemaRequest, resp *resource.SchemaResponse) {
-	replace := []planmodifier.String{stringplanmodifier.RequiresReplace()}
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "An image in a registry. It's pushed when the registry doesn't hold the tag; a tag that it holds is never " +
 			"moved, so another image needs another tag. A destroy leaves the image in the registry.",
@@ -50,11 +47,11 @@ func (r *imageResource) Schema(_ context.Context, _ resource.SchemaRequest, resp
 					"is read only when there is something to push, and is never in plan or state.",
 			},
 			"repository": schema.StringAttribute{
-				Required: true, PlanModifiers: replace,
+				Required:            true,
 				MarkdownDescription: "Where to push, `host[:port]/path`.",
 			},
 			"tag": schema.StringAttribute{
-				Required: true, PlanModifiers: replace,
+				Required:            true,
 				MarkdownDescription: "The tag. It must change whenever the image does.",
 			},
 			"digest": schema.StringAttribute{
@@ -128,13 +125,16 @@ func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 		if resp.Diagnostics.HasError() {
 			return
 		}
-		if !state.Repository.Equal(plan.Repository) || !state.Tag.Equal(plan.Tag) {
-			return // a replacement: core asks again for the new one, without the state
-		}
+	}
+	// Another tag is another image. It is an update all the same: a replacement
+	// would destroy what a destroy leaves in the registry anyway.
+	if state != nil && state.Repository.Equal(plan.Repository) && state.Tag.Equal(plan.Tag) {
 		plan.Digest, plan.ID = state.Digest, state.ID
 		if state.Present.ValueBool() {
 			return
 		}
+	} else {
+		state = nil
 	}
 
 	tag, ok := r.tag(plan, &resp.Diagnostics)
@@ -174,7 +174,8 @@ func (r *imageResource) Create(ctx context.Context, req resource.CreateRequest, 
 	}
 }
 
-// Update pushes an image again that is gone from the registry.
+// Update pushes the image of another tag, or again one that is gone from the
+// registry.
 func (r *imageResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	var config, plan imageModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)

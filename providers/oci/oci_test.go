@@ -249,8 +249,8 @@ func TestHeldTagIsNotPushed(t *testing.T) {
 	}
 }
 
-// FR-002: replaced when, and only when, the tag (or the repository) changes.
-func TestReplaceOnlyWithTheTag(t *testing.T) {
+// FR-002: pushed anew when, and only when, the tag (or the repository) changes.
+func TestPushedAnewOnlyWithTheTag(t *testing.T) {
 	r := newRegistry(t)
 	config := providertest.Values{"source": archiveOf(t, image.Spec{}), "repository": r.Host + "/ns/node", "tag": "1"}
 	img := newImage(t)
@@ -263,7 +263,7 @@ func TestReplaceOnlyWithTheTag(t *testing.T) {
 	}
 	config["tag"], config["source"] = "2", archiveOf(t, image.Spec{Labels: map[string]string{"v": "2"}})
 	p := img.Plan(t.Context(), config)
-	if p.Action != "replace" || p.After["digest"] != unknownDigest {
+	if p.Action != "update" || p.After["digest"] != unknownDigest {
 		t.Fatalf("another tag: %s %v %s", p.Action, p.After, p.Err())
 	}
 	ok(t, p.Apply(t.Context(), nil))
