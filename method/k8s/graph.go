@@ -108,12 +108,14 @@ func (g *Group) writeImages(f *file, targets []target) {
 		{"tag", ref("each", "value", "tag")},
 	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"create_before_destroy", boolean(true)}}}}})
 	// What everything in the cluster waits for is written once, at the
-	// provider: a deletion is configured nowhere else. The count is known while
-	// planning, unlike the digests. A replaced image is destroyed last
-	// (which leaves it in the registry), or it would wait for the deletion of a
-	// node that waits for its creation.
+	// provider: a deletion is configured nowhere else. The images are only
+	// referred to, behind a condition that never lets their value through: an
+	// import demands that the provider's configuration is known, also when the
+	// state has no image. A replaced image is destroyed last (which leaves it in
+	// the registry), or it would wait for the deletion of a node that waits for
+	// its creation.
 	f.comment("Nothing changes in the cluster, and nothing leaves it, before all images are pushed.")
-	f.block("provider", []string{"kubernetes"}, attr{"after", raw("length(oci_image.node)")})
+	f.block("provider", []string{"kubernetes"}, attr{"after", raw("true ? 0 : length(oci_image.node)")})
 }
 
 // writeNamespace writes the namespace, before which all images are pushed, and

@@ -58,10 +58,14 @@ func (t target) write(f *file) {
 		attr{"manifest", t.claimManifest()},
 		attr{"depends_on", list(ref("kubernetes_object", "namespace"))},
 	)
-	f.block("resource", t.deploymentAddr(),
-		attr{"manifest", t.deploymentManifest()},
-		attr{"depends_on", list(ref("kubernetes_object", "network_policy"), ref(t.claimAddr()...))},
-	)
+	// A claim with another StorageClass is another claim, and the old one is not
+	// gone before the pod that uses it is: with it goes the Deployment. A
+	// claim that just grows stays, with its uid.
+	claim := t.claimAddr()
+	f.add(block{kind: "resource", labels: t.deploymentAddr(), attrs: []attr{
+		{"manifest", t.deploymentManifest()},
+		{"depends_on", list(ref("kubernetes_object", "network_policy"), ref(claim...))},
+	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"replace_triggered_by", list(ref(claim[0], claim[1], "uid"))}}}}})
 	deployment := t.deploymentAddr()
 	f.block("resource", t.rolloutAddr(),
 		attr{"namespace", str(t.namespace)},

@@ -50,7 +50,7 @@ resource "oci_image" "node" {
 
 # Nothing changes in the cluster, and nothing leaves it, before all images are pushed.
 provider "kubernetes" {
-  after = length(oci_image.node)
+  after = true ? 0 : length(oci_image.node)
 }
 
 resource "kubernetes_object" "namespace" {
@@ -258,6 +258,10 @@ resource "kubernetes_object" "deployment_0-db" {
     }
   }
   depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_0-db]
+
+  lifecycle {
+    replace_triggered_by = [kubernetes_object.claim_0-db.uid]
+  }
 }
 
 resource "kubernetes_rollout" "node_0-db" {
@@ -435,6 +439,10 @@ resource "kubernetes_object" "deployment_web" {
     }
   }
   depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_web]
+
+  lifecycle {
+    replace_triggered_by = [kubernetes_object.claim_web.uid]
+  }
 }
 
 resource "kubernetes_rollout" "node_web" {
