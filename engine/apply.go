@@ -1,8 +1,11 @@
 package engine
 
 import (
+	"archive/zip"
 	"context"
 	"errors"
+	"fmt"
+	"os"
 
 	"github.com/opentofu/opentofu/internal/backend"
 	"github.com/opentofu/opentofu/internal/command/views"
@@ -69,19 +72,15 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 func (e *Engine) openPlan(path string, destroy bool) (*planfile.WrappedPlanFile, tfdiags.Diagnostics) {
 	var diags tfdiags.Diagnostics
 	fail := func(err error) (*planfile.WrappedPlanFile, tfdiags.Diagnostics) {
-		return nil, diags.Append(sourceless("Failed to load "+quoted(path)+" as a plan file", "Error: %s", err))
+		return nil, diags.Append(sourceless("Failed to load "+quoted(path)+" as a plan file", "%s", err))
 	}
 	if destroy {
 		return nil, diags.Append(sourceless("Destroy can't be called with a plan file",
 			"If this plan was created using plan -destroy, apply it using:\n  %s %s", e.opts.Commands.Apply, quoted(path)))
 	}
-	file, err := planfile.OpenWrapped(path, e.enc.Plan())
+	reader, err := e.openPlanFile(path)
 	if err != nil {
 		return fail(err)
-	}
-	reader, ok := file.Local()
-	if !ok {
-		return fail(errors.New("it is not a plan that was saved to a file"))
 	}
 	plan, err := reader.ReadPlan()
 	if err != nil {
@@ -90,5 +89,23 @@ func (e *Engine) openPlan(path string, destroy bool) (*planfile.WrappedPlanFile,
 	if err := e.state.checkPlan(plan); err != nil {
 		return fail(err)
 	}
-	return file, nil
+	return planfile.NewWrappedLocal(reader), nil
+}
+
+// openPlanFile opens a saved plan that may be for any state. Unlike OpenTofu
+// it does not wait for somebody to write to a pipe of that name, and takes no
+// references to plans that are kept elsewhere.
+func (e *Engine) openPlanFile(path string) (*planfile.Reader, error) {
+	fi, err := os.Stat(path)
+	if err != nil {
+		return nil, err
+	}
+	if !fi.Mode().IsRegular() {
+		return nil, fmt.Errorf("%s is not a regular file", path)
+	}
+	r, err := planfile.Open(path, e.enc.Plan())
+	if errors.Is(err, zip.ErrFormat) {
+		return nil, fmt.Errorf("%s is not a saved plan: %q makes one", path, e.opts.Commands.Plan+" -out=FILE")
+	}
+	return r, err
 }

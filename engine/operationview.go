@@ -1,6 +1,7 @@
 package engine
 
 import (
+	"slices"
 	"strings"
 	"sync/atomic"
 
@@ -24,7 +25,7 @@ type operationView struct {
 // Plan prints the plan.
 func (v *operationView) Plan(plan *plans.Plan, schemas *tofu.Schemas) {
 	v.planned.Store(true)
-	v.Operation.Plan(plan, schemas)
+	v.tty.opts.Aside(func() { v.Operation.Plan(plan, schemas) })
 }
 
 func (e *Engine) operationView(results views.Operation) views.Operation {
@@ -35,17 +36,19 @@ func (e *Engine) operationView(results views.Operation) views.Operation {
 	return v
 }
 
-func (v *operationView) Interrupted()                  { v.other.Interrupted() }
-func (v *operationView) FatalInterrupt()               { v.other.FatalInterrupt() }
-func (v *operationView) Stopping()                     { v.other.Stopping() }
-func (v *operationView) Cancelled(planMode plans.Mode) { v.other.Cancelled(planMode) }
+func (v *operationView) Interrupted()    { v.tty.opts.Aside(v.other.Interrupted) }
+func (v *operationView) FatalInterrupt() { v.tty.opts.Aside(v.other.FatalInterrupt) }
+func (v *operationView) Stopping()       { v.tty.opts.Aside(v.other.Stopping) }
+func (v *operationView) Cancelled(planMode plans.Mode) {
+	v.tty.opts.Aside(func() { v.other.Cancelled(planMode) })
+}
 
 // inconsistentLocks is OpenTofu's error when a configuration names a provider
 // that it has no checksum of; here that is one that isn't linked.
 const inconsistentLocks = "Inconsistent dependency lock file"
 
 func (v *operationView) Diagnostics(diags tfdiags.Diagnostics) {
-	diags = v.tty.ours(diags)
+	diags = withoutHalts(v.tty.ours(diags))
 	for i, d := range diags {
 		if d.Description().Summary != inconsistentLocks {
 			continue
@@ -54,7 +57,17 @@ func (v *operationView) Diagnostics(diags tfdiags.Diagnostics) {
 			diags[i] = v.linked.unlinked(missing)
 		}
 	}
-	v.other.Diagnostics(diags)
+	v.tty.opts.Aside(func() { v.other.Diagnostics(diags) })
+}
+
+// withoutHalts leaves out that an interrupt stopped this and that, when there
+// is an error that tells more.
+func withoutHalts(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
+	halt := func(d tfdiags.Diagnostic) bool { return d.Description().Summary == errHalted.Error() }
+	if !slices.ContainsFunc(diags, func(d tfdiags.Diagnostic) bool { return d.Severity() == tfdiags.Error && !halt(d) }) {
+		return diags
+	}
+	return slices.DeleteFunc(diags, halt)
 }
 
 // namesIn finds the providers in the detail of inconsistentLocks, one a line:

@@ -71,6 +71,9 @@ type Options struct {
 	// lines are not printed. It is called from several goroutines at once and
 	// must not block.
 	Events func(Event)
+	// Aside, if set, runs what prints while objects are being worked on, so
+	// that whoever shows the events on the same terminal can make room.
+	Aside func(print func())
 
 	// Encryption is the body of an encryption block, as TF_ENCRYPTION has it.
 	// It is merged with the configuration's own.
@@ -114,6 +117,9 @@ func (o Options) withDefaults() (Options, error) {
 		if *a, err = withoutUserinfo(*a); err != nil {
 			return o, err
 		}
+	}
+	if o.Aside == nil {
+		o.Aside = func(print func()) { print() }
 	}
 	set := func(s *string, def string) {
 		if *s == "" {

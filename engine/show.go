@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/configs"
@@ -30,7 +31,10 @@ func (e *Engine) Show(ctx context.Context, path string) error {
 	if planErr == nil {
 		return e.showPlan(ctx, p)
 	}
-	file, stateErr := e.readStateFile(path)
+	if _, err := os.Stat(path); err != nil {
+		return e.fail(tfdiags.Diagnostics{}.Append(sourceless("Failed to read the given file as a state or plan file", "%s", err)))
+	}
+	file, stateErr := e.readStateFile(ctx, path)
 	if stateErr == nil {
 		return e.showState(ctx, file)
 	}
@@ -56,13 +60,9 @@ type savedPlan struct {
 }
 
 func (e *Engine) readPlan(ctx context.Context, path string) (*savedPlan, error) {
-	file, err := planfile.OpenWrapped(path, e.enc.Plan())
+	r, err := e.openPlanFile(path)
 	if err != nil {
 		return nil, err
-	}
-	r, ok := file.Local()
-	if !ok {
-		return nil, errors.New("it is not a plan that was saved to a file")
 	}
 	p := &savedPlan{}
 	if p.plan, err = r.ReadPlan(); err != nil {
@@ -109,8 +109,8 @@ func (e *Engine) showState(ctx context.Context, file *statefile.File) error {
 }
 
 // readStateFile reads a state from a file.
-func (e *Engine) readStateFile(path string) (*statefile.File, error) {
-	b, err := e.readAll(path)
+func (e *Engine) readStateFile(ctx context.Context, path string) (*statefile.File, error) {
+	b, err := e.readAll(ctx, path)
 	if err != nil {
 		return nil, err
 	}

@@ -63,7 +63,7 @@ func (e *Engine) StatePush(ctx context.Context, path string, force bool) (err er
 	defer done()
 	var diags tfdiags.Diagnostics
 	fail := func(summary string, err error) error { return e.fail(diags.Append(sourceless(summary, "%s", err))) }
-	b, err := e.readAll(path)
+	b, err := e.readAll(ctx, path)
 	if err != nil {
 		return fail("Failed to open the given state file", err)
 	}
@@ -99,7 +99,27 @@ func (e *Engine) StatePush(ctx context.Context, path string, force bool) (err er
 	return nil
 }
 
-func (e *Engine) readAll(path string) ([]byte, error) {
+// readAll reads a file, or the standard input if path is "-". A pipe that
+// nobody writes to keeps it until ctx ends.
+func (e *Engine) readAll(ctx context.Context, path string) ([]byte, error) {
+	type content struct {
+		b   []byte
+		err error
+	}
+	read := make(chan content, 1)
+	go func() {
+		b, err := e.readFile(path)
+		read <- content{b, err}
+	}()
+	select {
+	case c := <-read:
+		return c.b, c.err
+	case <-ctx.Done():
+		return nil, context.Cause(ctx)
+	}
+}
+
+func (e *Engine) readFile(path string) ([]byte, error) {
 	r := e.opts.stdin()
 	if path != "-" {
 		f, err := os.Open(path)

@@ -51,8 +51,9 @@ var errCancelled = errors.New("the operation was cancelled")
 // stateClient adapts a StateStore to OpenTofu's remote state.
 type stateClient struct {
 	store       StateStore
-	forceUnlock string // the command that a hint names
-	onPutFailed func() // prepares errored.tfstate
+	forceUnlock string                   // the command that a hint names
+	onPutFailed func()                   // prepares errored.tfstate
+	onWait      func(*statemgr.LockInfo) // guarded by mu
 
 	hard   context.Context // done: nothing but Unlock is let through
 	cancel context.CancelFunc
@@ -65,7 +66,7 @@ type stateClient struct {
 var _ remote.ClientLocker = (*stateClient)(nil)
 
 func newStateClient(store StateStore, forceUnlock string) *stateClient {
-	c := &stateClient{store: store, forceUnlock: forceUnlock, info: map[string][]byte{}, onPutFailed: func() {}}
+	c := &stateClient{store: store, forceUnlock: forceUnlock, info: map[string][]byte{}, onPutFailed: func() {}, onWait: func(*statemgr.LockInfo) {}}
 	c.hard, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -126,7 +127,12 @@ func (c *stateClient) Lock(ctx context.Context, info *statemgr.LockInfo) (string
 			defer cancel()
 			_ = c.store.Unlock(ctx, info.ID)
 		}
-		return "", c.lockError(err)
+		err = c.lockError(err)
+		var theirs *statemgr.LockError
+		if errors.As(err, &theirs) {
+			c.waits(theirs.Info)
+		}
+		return "", err
 	}
 	c.mu.Lock()
 	c.held = info.ID
@@ -144,7 +150,7 @@ func (c *stateClient) Unlock(ctx context.Context, id string) error {
 		switch {
 		case errors.As(err, &h):
 			return c.lockError(err)
-		case held:
+		case held && !strings.Contains(err.Error(), c.forceUnlock):
 			return fmt.Errorf("%w\n\nWhen the state server is well again, release the lock:\n    %s %s", err, c.forceUnlock, id)
 		}
 		return err
@@ -173,10 +179,22 @@ func (c *stateClient) lockError(err error) error {
 	}
 	info := holderInfo(h.Holder())
 	hint := fmt.Sprintf("%s\n\nIf the process that holds it is gone for sure, release it:\n    %s %s", err, c.forceUnlock, info.ID)
-	if info.ID == unknownID {
+	switch {
+	case strings.Contains(err.Error(), c.forceUnlock): // the store has said so
+		hint = err.Error()
+	case info.ID == unknownID:
 		hint = fmt.Sprintf("%s\n\nThe state server doesn't say who holds it. -lock-timeout=5m waits for it to be released.", err)
 	}
 	return &statemgr.LockError{Info: info, Err: errors.New(hint)}
+}
+
+// waits tells once for whom a lock is waited for.
+func (c *stateClient) waits(info *statemgr.LockInfo) {
+	c.mu.Lock()
+	tell := c.onWait
+	c.onWait = func(*statemgr.LockInfo) {}
+	c.mu.Unlock()
+	tell(info)
 }
 
 // unknownID stands for the holder's lock ID when the server keeps it to itself:

@@ -96,6 +96,10 @@ func (t *tty) diagnostics(diags tfdiags.Diagnostics) {
 	t.progress.Diagnostics(t.ours(diags))
 }
 
+// noOutputs is OpenTofu's warning of a state without outputs. Its advice names
+// commands that this program does not have.
+const noOutputs = "No outputs found"
+
 // ours puts this program's commands into OpenTofu's hints.
 func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	c := t.opts.Commands
@@ -109,6 +113,9 @@ func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	for _, d := range diags {
 		desc := d.Description()
 		detail := r.Replace(desc.Detail)
+		if desc.Summary == noOutputs {
+			detail = "The state has no outputs. " + quoted(c.Apply) + " puts them there."
+		}
 		if strings.Contains(detail, "unavailable provider") { // one that only the state names
 			detail += "\n\n" + t.linked.says()
 		}

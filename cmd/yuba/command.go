@@ -5,7 +5,11 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"maps"
+	"slices"
 	"strings"
+
+	engine "github.com/opentofu/opentofu/yuba"
 )
 
 // action is what a command does once its flags are parsed.
@@ -17,9 +21,14 @@ type command struct {
 	args    string // its arguments, as the usage line shows them
 	summary string // one line
 	about   string // what a user should know beyond the flags
+	env     []variable
 	example string
+	json    *engine.JSONForm // how -json tells errors; nil: on the standard error as always
 	setup   func(*flag.FlagSet) action
 }
+
+// variable is one of the environment that a command reads.
+type variable struct{ name, text string }
 
 // commands is the whole command line, in the order in which help shows it.
 func commands() []command {
@@ -30,56 +39,101 @@ func commands() []command {
 	return append(all, versionCommand())
 }
 
+// sections are the headings under which help shows flags; others have no
+// heading of their own.
+var sections = []struct {
+	title string
+	flags []string
+}{
+	{"What to do", []string{"group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "exclude", "out"}},
+	{"How to do it", []string{"auto-approve", "input", "lock", "lock-timeout", "parallelism", "detailed-exitcode"}},
+	{"What to print", []string{"json", "raw", "no-color", "compact-warnings", "concise", "show-sensitive"}},
+}
+
+// few is the number of flags that need no headings.
+const few = 4
+
 // help prints the command's page.
-func (c *command) help(w io.Writer, flags *flag.FlagSet) {
-	fmt.Fprintf(w, "Usage: yuba %s\n\n%s\n", strings.TrimSpace(c.name+" "+c.args), c.summary)
+func (c *command) help(w io.Writer, flags *flag.FlagSet) error {
+	var b strings.Builder
+	fmt.Fprintf(&b, "Usage: yuba %s\n\n%s\n", strings.TrimSpace(c.name+" "+c.args), c.summary)
 	if c.about != "" {
-		fmt.Fprintf(w, "\n%s\n", strings.TrimSpace(c.about))
+		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.about))
+	}
+	if len(c.env) > 0 {
+		b.WriteString("\nEnvironment:\n")
+		for _, e := range c.env {
+			fmt.Fprintf(&b, "  %-18s  %s\n", e.name, e.text)
+		}
 	}
 	if c.example != "" {
-		fmt.Fprintf(w, "\nExample:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(c.example), "\n", "\n  "))
+		fmt.Fprintf(&b, "\nExample:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(c.example), "\n", "\n  "))
 	}
-	first := true
-	flags.VisitAll(func(f *flag.Flag) {
-		if first {
-			fmt.Fprint(w, "\nFlags:\n")
-			first = false
+	left := map[string]*flag.Flag{}
+	flags.VisitAll(func(f *flag.Flag) { left[f.Name] = f })
+	if len(left) > few {
+		for _, s := range sections {
+			title := "\n" + s.title + ":\n"
+			for _, name := range s.flags {
+				if f := left[name]; f != nil {
+					b.WriteString(title + describe(f))
+					title = ""
+					delete(left, name)
+				}
+			}
 		}
-		value, text := flag.UnquoteUsage(f)
-		head := "  -" + f.Name
-		if value != "" {
-			head += "=" + value
-		}
-		if f.DefValue != "" && f.DefValue != "false" && f.DefValue != "0s" && f.DefValue != "[]" {
-			text += fmt.Sprintf(" (default %s)", f.DefValue)
-		}
-		fmt.Fprintf(w, "%s\n        %s\n", head, strings.ReplaceAll(text, "\n", "\n        "))
-	})
+	}
+	title := "\nFlags:\n"
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		b.WriteString(title + describe(left[name]))
+		title = ""
+	}
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
-func overview(w io.Writer) {
-	fmt.Fprint(w, "Usage: yuba COMMAND [FLAGS] [ARGUMENTS]\n\n"+
-		"Deploys groups of NixOS nodes to Kubernetes, with its state where OpenTofu has it.\n\nCommands:\n")
-	list(w, "")
-	fmt.Fprint(w, "\n'yuba COMMAND -h' explains a command, with an example.\n")
+// describe is a flag's entry on a help page. A flag that is on unless it is
+// turned off is shown turned off.
+func describe(f *flag.Flag) string {
+	value, text := flag.UnquoteUsage(f)
+	head := "  -" + f.Name
+	switch {
+	case value != "":
+		head += "=" + strings.ToUpper(value)
+	case f.DefValue == "true":
+		head += "=false"
+	}
+	if f.DefValue != "" && f.DefValue != "true" && f.DefValue != "false" && f.DefValue != "0s" {
+		text += fmt.Sprintf(" (default %s)", f.DefValue)
+	}
+	return fmt.Sprintf("%s\n        %s\n", head, strings.ReplaceAll(text, "\n", "\n        "))
 }
 
-// list prints the commands whose name begins with prefix.
-func list(w io.Writer, prefix string) {
+func overview(w io.Writer) error {
+	_, err := io.WriteString(w, "Usage: yuba COMMAND [FLAGS] [ARGUMENTS]\n\n"+
+		"Deploys groups of NixOS nodes to Kubernetes, with its state where OpenTofu has it.\n\nCommands:\n"+
+		list("")+"\n'yuba COMMAND -h' explains a command, with an example.\n")
+	return err
+}
+
+// list is the commands whose name begins with prefix, one a line.
+func list(prefix string) string {
+	var b strings.Builder
 	for _, c := range commands() {
 		if strings.HasPrefix(c.name, prefix) {
-			fmt.Fprintf(w, "  %-18s %s\n", c.name, c.summary)
+			fmt.Fprintf(&b, "  %-18s %s\n", c.name, c.summary)
 		}
 	}
+	return b.String()
 }
 
 // groupHelp is a stand-in command that lists the commands of a group.
 func groupHelp(group string) *command {
 	return &command{name: group, setup: func(*flag.FlagSet) action {
 		return func(_ context.Context, p process, _ []string) error {
-			fmt.Fprintf(p.stdout, "Usage: yuba %s COMMAND [FLAGS] [ARGUMENTS]\n\nCommands:\n", group)
-			list(p.stdout, group+" ")
-			return nil
+			_, err := fmt.Fprintf(p.stdout, "Usage: yuba %[1]s COMMAND [FLAGS] [ARGUMENTS]\n\nCommands:\n%[2]s\n'yuba %[1]s COMMAND -h' explains a command, with an example.\n",
+				group, list(group+" "))
+			return err
 		}
 	}}
 }

@@ -1,9 +1,10 @@
 package main
 
 import (
+	"errors"
 	"flag"
-	"fmt"
 	"strconv"
+	"strings"
 	"time"
 
 	engine "github.com/opentofu/opentofu/yuba"
@@ -12,8 +13,36 @@ import (
 // strs collects the values of a flag that may be given several times.
 type strs []string
 
-func (s *strs) String() string     { return fmt.Sprint([]string(*s)) }
+func (s *strs) String() string     { return strings.Join(*s, " ") }
 func (s *strs) Set(v string) error { *s = append(*s, v); return nil }
+
+// duration is the value of a flag that is a time to wait.
+type duration time.Duration
+
+func (d *duration) String() string { return time.Duration(*d).String() }
+
+func (d *duration) Set(v string) error {
+	n, err := time.ParseDuration(v)
+	if err != nil || n < 0 {
+		return errors.New("want a duration such as 60s or 5m")
+	}
+	*d = duration(n)
+	return nil
+}
+
+// number is the value of a flag that counts something: 1 at least.
+type number int
+
+func (n *number) String() string { return strconv.Itoa(int(*n)) }
+
+func (n *number) Set(v string) error {
+	i, err := strconv.Atoi(v)
+	if err != nil || i < 1 {
+		return errors.New("want a whole number, 1 or more")
+	}
+	*n = number(i)
+	return nil
+}
 
 // viewFlags say how results are shown.
 type viewFlags struct {
@@ -24,7 +53,6 @@ func (v *viewFlags) register(f *flag.FlagSet) {
 	f.BoolVar(&v.json, "json", false, "print OpenTofu's machine-readable stream")
 	f.BoolVar(&v.noColor, "no-color", false, "print without colour, as with NO_COLOR in the environment")
 	f.BoolVar(&v.compactWarnings, "compact-warnings", false, "show warnings by their summary only")
-	f.BoolVar(&v.concise, "concise", false, "leave out the lines about refreshing")
 	f.BoolVar(&v.showSensitive, "show-sensitive", false, "show sensitive values")
 }
 
@@ -35,8 +63,8 @@ type lockFlags struct {
 }
 
 func (l *lockFlags) register(f *flag.FlagSet) {
-	f.BoolVar(&l.lock, "lock", true, "hold the state's lock while working; -lock=false is dangerous\nwhen others may work on the same state")
-	f.DurationVar(&l.lockTimeout, "lock-timeout", 0, "how long to wait for a lock that somebody else holds, a `duration` such as 60s")
+	f.BoolVar(&l.lock, "lock", true, "work without the state's lock: dangerous when others may work on the same state")
+	f.Var((*duration)(&l.lockTimeout), "lock-timeout", "how long to wait for a lock that somebody else holds, a `duration` such as 60s (default 0s)")
 }
 
 // planFlags shape a plan.
@@ -54,11 +82,12 @@ func (p *planFlags) register(f *flag.FlagSet, destroys bool) {
 		f.BoolVar(&p.refreshOnly, "refresh-only", false, "only bring the state in step with what the cluster holds")
 		f.Var(&p.replace, "replace", "replace the object at this `address`; may be given several times")
 	}
-	f.BoolVar(&p.refresh, "refresh", true, "look at what the cluster and the registry hold before planning")
+	f.BoolVar(&p.refresh, "refresh", true, "plan on what the state says, without a look at what cluster and registry hold")
 	f.Var(&p.targets, "target", "work on this `address` and what it needs only; may be given several times")
 	f.Var(&p.excludes, "exclude", "leave out this `address` and what needs it; may be given several times")
-	f.IntVar(&p.parallelism, "parallelism", 10, "how many objects are worked on at a time, a `number`")
-	f.BoolVar(&p.input, "input", true, "ask on the terminal; -input=false never asks")
+	p.parallelism = 10
+	f.Var((*number)(&p.parallelism), "parallelism", "work on this `number` of objects at a time")
+	f.BoolVar(&p.input, "input", true, "never ask: fail where a question would have been asked")
 }
 
 func (p *planFlags) options() (engine.PlanOptions, error) {
@@ -70,8 +99,6 @@ func (p *planFlags) options() (engine.PlanOptions, error) {
 		return o, usagef("-refresh-only and -refresh=false exclude each other")
 	case len(p.targets) > 0 && len(p.excludes) > 0:
 		return o, usagef("-target and -exclude exclude each other")
-	case p.parallelism < 1:
-		return o, usagef("-parallelism=%s: at least 1 is needed", strconv.Itoa(p.parallelism))
 	case p.destroy:
 		o.Mode = engine.Destroy
 	case p.refreshOnly:

@@ -8,20 +8,34 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 
 	engine "github.com/opentofu/opentofu/yuba"
 
 	"fediversity.eu/yuba/method/k8s"
 )
 
-// environment is the part of every help page that says what comes from the
-// environment.
-const environment = `The environment says where:
-  KUBE_CONFIG_PATH    kubeconfig file of the cluster
-  K8S_REGISTRY        registry, HOST[:PORT][/PATH], as deployer and cluster reach it
-  K8S_NAMESPACE       namespace of the whole group (fediversity)
-  REGISTRY_AUTH_FILE  credentials of the registry, containers-auth.json(5)
-  TF_HTTP_ADDRESS     state on OpenTofu's HTTP backend; the other TF_HTTP_* as there`
+// environment is what the verbs on a deployed group read.
+func environment() []variable {
+	return append([]variable{
+		{"KUBE_CONFIG_PATH", "kubeconfig file of the cluster"},
+		{"K8S_REGISTRY", "registry, HOST[:PORT][/PATH], as deployer and cluster reach it"},
+		{"K8S_NAMESPACE", "namespace of the target 'all' (default fediversity)"},
+		{"REGISTRY_AUTH_FILE", "credentials of the registry, containers-auth.json(5)"},
+	}, stateEnvironment()...)
+}
+
+// stateEnvironment is what the verbs on the state read.
+func stateEnvironment() []variable {
+	return []variable{
+		{"TF_HTTP_ADDRESS", "URL of the state, on OpenTofu's HTTP backend"},
+		{"TF_HTTP_*", "login, locks and certificates, as stock tofu has them"},
+		{"TF_ENCRYPTION", "encryption of the state and of saved plans"},
+	}
+}
+
+// graphEnvironment is what the graph depends on.
+func graphEnvironment() []variable { return environment()[:3] }
 
 // groupFlags say which group is worked on.
 type groupFlags struct{ file, submission string }
@@ -59,6 +73,7 @@ type k8sFlags struct {
 func (k *k8sFlags) register(f *flag.FlagSet) {
 	k.group.register(f)
 	k.view.register(f)
+	f.BoolVar(&k.view.concise, "concise", false, "leave out the lines that tell of progress")
 	k.lock.register(f)
 }
 
@@ -103,9 +118,9 @@ func k8sCommands() []command {
 			name:    "k8s plan",
 			args:    "[FLAGS]",
 			summary: "Show what an apply would change.",
-			about: environment + `
-
-Exit codes with -detailed-exitcode: 0 nothing to do, 1 error, 2 there are changes.`,
+			env:     environment(),
+			json:    new(engine.JSONStream),
+			about:   `Exit codes with -detailed-exitcode: 0 nothing to do, 1 error, 2 there are changes.`,
 			example: "yuba k8s plan -group=group.json -out=group.plan",
 			setup:   k8sPlan,
 		},
@@ -113,9 +128,9 @@ Exit codes with -detailed-exitcode: 0 nothing to do, 1 error, 2 there are change
 			name:    "k8s apply",
 			args:    "[FLAGS] [PLANFILE]",
 			summary: "Push the images and roll the nodes out.",
-			about: environment + `
-
-With a PLANFILE of 'yuba k8s plan -out' just that plan is carried out, without asking.
+			env:     environment(),
+			json:    new(engine.JSONStream),
+			about: `With a PLANFILE of 'yuba k8s plan -out' just that plan is carried out, without asking.
 A node that does not become ready is set back to its last good image; the exit code is then 1.`,
 			example: "yuba k8s apply -group=group.json -auto-approve",
 			setup:   func(f *flag.FlagSet) action { return k8sApply(f, false) },
@@ -124,7 +139,9 @@ A node that does not become ready is set back to its last good image; the exit c
 			name:    "k8s destroy",
 			args:    "[FLAGS]",
 			summary: "Remove the group's namespace with all that is in it.",
-			about:   environment + "\n\nThe volumes' claims go with the namespace. The images stay in the registry.",
+			env:     environment(),
+			json:    new(engine.JSONStream),
+			about:   "The volumes' claims go with the namespace. The images stay in the registry.",
 			example: "yuba k8s destroy -group=group.json",
 			setup:   func(f *flag.FlagSet) action { return k8sApply(f, true) },
 		},
@@ -132,17 +149,17 @@ A node that does not become ready is set back to its last good image; the exit c
 			name:    "k8s output",
 			args:    "[FLAGS] [NAME]",
 			summary: "Print the outputs of the last apply.",
-			about:   environment,
+			env:     stateEnvironment(),
 			example: "yuba k8s output -json nodes",
 			setup: func(f *flag.FlagSet) action {
-				var k k8sFlags
-				k.register(f)
+				var view viewFlags
+				view.register(f)
 				raw := f.Bool("raw", false, "print a string, number or boolean as it is")
 				return func(ctx context.Context, p process, args []string) error {
 					if len(args) > 1 {
 						return usagef("at most one output is named")
 					}
-					s, err := open(ctx, p, settings{view: k.view, lock: k.lock})
+					s, err := open(ctx, p, settings{view: view})
 					if err != nil {
 						return err
 					}
@@ -155,16 +172,17 @@ A node that does not become ready is set back to its last good image; the exit c
 			name:    "k8s show",
 			args:    "[FLAGS] [PLANFILE]",
 			summary: "Show the state, or a saved plan.",
-			about:   environment,
+			about:   "A saved plan is shown without asking any server.",
+			env:     stateEnvironment(),
 			example: "yuba k8s show -json group.plan",
 			setup: func(f *flag.FlagSet) action {
-				var k k8sFlags
-				k.register(f)
+				var view viewFlags
+				view.register(f)
 				return func(ctx context.Context, p process, args []string) error {
 					if len(args) > 1 {
 						return usagef("at most one plan file is shown")
 					}
-					s, err := open(ctx, p, settings{view: k.view, lock: k.lock, offline: len(args) == 1})
+					s, err := open(ctx, p, settings{view: view, offline: len(args) == 1})
 					if err != nil {
 						return err
 					}
@@ -177,7 +195,8 @@ A node that does not become ready is set back to its last good image; the exit c
 			name:    "k8s validate",
 			args:    "[FLAGS]",
 			summary: "Check the group file and the graph made of it; asks no server.",
-			about:   environment,
+			env:     graphEnvironment(),
+			json:    new(engine.JSONResult),
 			example: "yuba k8s validate -group=group.json",
 			setup: func(f *flag.FlagSet) action {
 				var k k8sFlags
@@ -205,9 +224,9 @@ A node that does not become ready is set back to its last good image; the exit c
 			name:    "k8s import",
 			args:    "[FLAGS] ADDRESS ID",
 			summary: "Take an object that exists into the state.",
-			about: environment + `
-
-An apply adopts objects that exist by itself; import is for looking at what it would change first.
+			env:     environment(),
+			json:    new(engine.JSONStream),
+			about: `An apply adopts objects that exist by itself; import is for looking at what it would change first.
 The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPACE,name=NAME.`,
 			example: "yuba k8s import kubernetes_object.claim_web apiVersion=v1,kind=PersistentVolumeClaim,namespace=fediversity,name=web-state",
 			setup: func(f *flag.FlagSet) action {
@@ -251,10 +270,8 @@ The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPAC
 					if *asJSON {
 						return json.NewEncoder(p.stdout).Encode(group.NodeNames())
 					}
-					for _, n := range group.NodeNames() {
-						fmt.Fprintln(p.stdout, n)
-					}
-					return nil
+					_, err = fmt.Fprint(p.stdout, strings.Join(append(group.NodeNames(), ""), "\n"))
+					return err
 				}
 			},
 		},
@@ -276,9 +293,8 @@ The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPAC
 			name:    "k8s export",
 			args:    "[FLAGS] DIR",
 			summary: "Write the group's graph as a configuration for stock tofu.",
-			about: environment + `
-
-Stock tofu finds the providers in a mirror that 'yuba providers mirror' makes.`,
+			env:     graphEnvironment(),
+			about:   `Stock tofu finds the providers in a mirror that 'yuba providers mirror' makes.`,
 			example: "yuba k8s export -group=group.json ./graph",
 			setup:   k8sExport,
 		},

@@ -13,6 +13,9 @@ import (
 	"runtime"
 	"strings"
 	"syscall"
+	"time"
+
+	engine "github.com/opentofu/opentofu/yuba"
 )
 
 // version is yuba's own version, stamped by the build.
@@ -23,8 +26,10 @@ var version = "0.1.0-dev"
 type process struct {
 	stdin, stdout, stderr *os.File
 	getenv                func(string) string
-	// interrupts has a value for each SIGINT or SIGTERM.
-	interrupts <-chan struct{}
+	// interrupts begins to catch SIGINT, SIGTERM and SIGHUP: the channel has a value
+	// for each. Until then they end the process at once, as is right while
+	// there is nothing to clean up.
+	interrupts func() <-chan struct{}
 }
 
 func main() {
@@ -39,24 +44,42 @@ func main() {
 	code := run(context.Background(), os.Args[1:], process{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		getenv:     os.Getenv,
-		interrupts: interrupts(),
+		interrupts: interrupts,
 	})
 	runtime.KeepAlive(ballast)
 	os.Exit(code)
 }
 
+// lastResort is how long after the second interrupt a further one ends the
+// process, whatever it does then. Until then it is releasing the lock, and
+// somebody who is impatient must not keep it from that.
+const lastResort = 15 * time.Second
+
 // interrupts turns signals into values of a channel. The default action of a
-// signal, ending the process at once, would leave the state locked.
+// signal, ending the process at once, would leave the state locked. That goes
+// for SIGPIPE, too: a reader that has seen enough (| head) must not stop an
+// apply in the middle.
 func interrupts() <-chan struct{} {
+	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	if !signal.Ignored(syscall.SIGHUP) { // it is under nohup
+		signal.Notify(signals, syscall.SIGHUP)
+	}
 	out := make(chan struct{}, 2)
 	go func() {
-		for range signals {
-			select {
-			case out <- struct{}{}:
-			default: // two are known already; a third says nothing new
+		var second time.Time
+		for n := 1; ; n++ {
+			<-signals
+			switch {
+			case n == 2:
+				second = time.Now()
+			case n > 2 && time.Since(second) > lastResort:
+				os.Exit(1)
+			case n > 2:
+				continue
 			}
+			out <- struct{}{}
 		}
 	}()
 	return out
@@ -75,31 +98,48 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // run carries out one command line and returns the process's exit code.
 func run(ctx context.Context, args []string, p process) int {
-	cmd, rest, err := find(args)
+	cmd, rest, help, err := find(args)
 	if err != nil {
 		fmt.Fprintf(p.stderr, "yuba: %v\n", err)
 		return 1
 	}
 	if cmd == nil {
-		overview(p.stdout)
-		return 0
+		return report(p, &command{}, nil, overview(p.stdout))
 	}
 	flags := flag.NewFlagSet("yuba "+cmd.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // its own reports lack the program's manners
 	action := cmd.setup(flags)
-	switch err := flags.Parse(rest); {
-	case errors.Is(err, flag.ErrHelp):
-		cmd.help(p.stdout, flags)
-		return 0
+	words, err := parse(flags, rest)
+	switch {
+	case help || errors.Is(err, flag.ErrHelp):
+		return report(p, cmd, nil, cmd.help(p.stdout, flags))
 	case err != nil:
-		return report(p.stderr, cmd, usageError{err})
+		return report(p, cmd, rest, usageError{err})
 	}
-	return report(p.stderr, cmd, action(ctx, p, flags.Args()))
+	return report(p, cmd, rest, action(ctx, p, words))
+}
+
+// parse sets the flags, which may stand before, between and after the words,
+// and returns the words. All behind "--" are words.
+func parse(flags *flag.FlagSet, args []string) (words []string, err error) {
+	for {
+		if err := flags.Parse(args); err != nil {
+			return nil, err
+		}
+		rest := flags.Args()
+		if n := len(args) - len(rest); n > 0 && args[n-1] == "--" {
+			return append(words, rest...), nil
+		}
+		if len(rest) == 0 {
+			return words, nil
+		}
+		words, args = append(words, rest[0]), rest[1:]
+	}
 }
 
 // report says what went wrong, unless that has been said, and returns the
-// exit code.
-func report(w io.Writer, cmd *command, err error) int {
+// exit code. Args are the command's, as they were given.
+func report(p process, cmd *command, args []string, err error) int {
 	var code exitCode
 	var usage usageError
 	switch {
@@ -109,25 +149,39 @@ func report(w io.Writer, cmd *command, err error) int {
 		return int(code)
 	case alreadyReported(err):
 		return 1
+	case cmd.json != nil && asksJSON(args):
+		if err = engine.ReportJSON(p.stdout, p.stderr, *cmd.json, err); alreadyReported(err) {
+			return 1
+		}
 	}
-	fmt.Fprintf(w, "yuba %s: %v\n", cmd.name, err)
+	fmt.Fprintf(p.stderr, "%s: %v\n", strings.TrimSpace("yuba "+cmd.name), err)
 	if errors.As(err, &usage) {
-		fmt.Fprintf(w, "See 'yuba %s -h'.\n", cmd.name)
+		fmt.Fprintf(p.stderr, "See 'yuba %s -h'.\n", cmd.name)
 	}
 	return 1
 }
 
-// find returns the command that args name and the arguments that are left;
-// no command at all when help is asked for.
-func find(args []string) (*command, []string, error) {
-	for len(args) > 0 && isHelp(args[0]) {
-		args = args[1:]
-		if len(args) == 0 {
-			return nil, nil, nil
+// asksJSON looks for -json in arguments that may be no good otherwise.
+func asksJSON(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "-json", "--json", "-json=true", "--json=true":
+			return true
+		case "--":
+			return false
 		}
 	}
+	return false
+}
+
+// find returns the command that args name, the arguments that are left, and
+// whether only its help is asked for; no command at all when the overview is.
+func find(args []string) (_ *command, rest []string, help bool, _ error) {
+	for len(args) > 0 && isHelp(args[0]) {
+		args, help = args[1:], true
+	}
 	if len(args) == 0 {
-		return nil, nil, nil
+		return nil, nil, true, nil
 	}
 	if v := strings.TrimLeft(args[0], "-"); v == "version" || args[0] == "-v" {
 		args = append([]string{"version"}, args[1:]...)
@@ -142,7 +196,7 @@ func find(args []string) (*command, []string, error) {
 		}
 	}
 	if best != nil {
-		return best, args[used:], nil
+		return best, args[used:], help, nil
 	}
 	// A group of commands by itself ("yuba k8s") lists what is in it.
 	var in []string
@@ -151,13 +205,15 @@ func find(args []string) (*command, []string, error) {
 			in = append(in, rest)
 		}
 	}
-	if len(in) > 0 {
-		if len(args) == 1 || isHelp(args[1]) {
-			return groupHelp(args[0]), nil, nil
-		}
-		return nil, nil, fmt.Errorf("%s has no command %q; it has: %s", args[0], args[1], strings.Join(in, ", "))
+	switch {
+	case len(in) == 0:
+		return nil, nil, false, fmt.Errorf("there is no command %q; 'yuba -h' lists the commands", args[0])
+	case len(args) == 1 || isHelp(args[1]) && len(args) == 2:
+		return groupHelp(args[0]), nil, false, nil
+	case isHelp(args[1]):
+		return find(append([]string{"help", args[0]}, args[2:]...))
 	}
-	return nil, nil, fmt.Errorf("there is no command %q; 'yuba -h' lists the commands", args[0])
+	return nil, nil, false, fmt.Errorf("%s has no command %q; it has: %s", args[0], args[1], strings.Join(in, ", "))
 }
 
 func isHelp(arg string) bool {

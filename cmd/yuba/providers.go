@@ -80,7 +80,9 @@ func providerCommands() []command {
 						return err
 					}
 					for _, l := range linked() {
-						fmt.Fprintf(p.stdout, "%s %s\n", l.address, l.version)
+						if _, err := fmt.Fprintf(p.stdout, "%s %s\n", l.address, l.version); err != nil {
+							return err
+						}
 					}
 					return nil
 				}

@@ -23,6 +23,16 @@ func (p process) colour(f *os.File, noColor bool) bool {
 	return !noColor && p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
 }
 
+// terminalSize gives the columns and rows of the terminal behind f, those of
+// an old one where it does not say.
+func terminalSize(f *os.File) (columns, rows int) {
+	columns, rows, err := term.GetSize(int(f.Fd()))
+	if err != nil || columns == 0 || rows == 0 { // a serial console says 0
+		return 80, 24
+	}
+	return columns, rows
+}
+
 // session is one run of the engine with what it reports.
 type session struct {
 	*engine.Engine
@@ -76,7 +86,10 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		}
 		return subject
 	}
-	display := live.New(p.stderr, live.Options{Mode: mode, Colour: p.colour(p.stderr, s.view.noColor)})
+	display := live.New(p.stderr, live.Options{
+		Mode: mode, Colour: p.colour(p.stderr, s.view.noColor),
+		Size: func() (int, int) { return terminalSize(p.stderr) },
+	})
 	o := engine.Options{
 		Files: s.files,
 		Providers: engineProviders(progress{
@@ -92,12 +105,13 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
 		Parallelism: s.parallelism, Input: s.input,
-		Interrupts: p.interrupts,
+		Interrupts: p.interrupts(),
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
 	}
 	if mode == live.Terminal {
 		o.Events = func(e engine.Event) { display.Event(event(e)) }
+		o.Aside = display.Aside
 	}
 	e, err := engine.New(ctx, o)
 	if err != nil {

@@ -58,6 +58,7 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			name:    "state list",
 			args:    "[ADDRESS...]",
 			summary: "List the addresses of the objects in the state.",
+			env:     stateEnvironment(),
 			example: "yuba state list",
 			setup: func(*flag.FlagSet) action {
 				return withState(0, 1<<10, func(ctx context.Context, s *session, args []string) error {
@@ -68,6 +69,7 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 		{
 			name:    "state pull",
 			summary: "Print the state as it is stored, decrypted.",
+			env:     stateEnvironment(),
 			example: "yuba state pull > backup.tfstate",
 			setup: func(*flag.FlagSet) action {
 				return withState(0, 0, func(ctx context.Context, s *session, _ []string) error {
@@ -80,6 +82,7 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			args:    "[-force] FILE",
 			summary: "Store a state file, such as errored.tfstate.",
 			about:   "A state with another lineage or a lower serial than the stored one is refused, unless -force.",
+			env:     stateEnvironment(),
 			example: "yuba state push errored.tfstate",
 			setup: func(f *flag.FlagSet) action {
 				force := f.Bool("force", false, "store it whatever the lineage and serial of the stored one")
@@ -93,6 +96,7 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			args:    "[-force] LOCK_ID",
 			summary: "Release a lock that its holder left behind.",
 			about:   "Nothing of the state itself is changed. Be sure that the holder is gone: it may still be writing.",
+			env:     stateEnvironment(),
 			example: "yuba force-unlock 7f0b1f6e-3f0d-4f7c-a0a3-0c9f8d0a7d5e",
 			setup: func(f *flag.FlagSet) action {
 				force := f.Bool("force", false, "do not ask")
@@ -160,9 +164,10 @@ func stateServe(f *flag.FlagSet) action {
 		c.Ready = func(baseURL string, _ net.Addr) { fmt.Fprintf(p.stdout, "serving states on %s\n", baseURL) }
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
+		interrupts := p.interrupts()
 		go func() {
 			select {
-			case <-p.interrupts:
+			case <-interrupts:
 				cancel()
 			case <-ctx.Done():
 			}

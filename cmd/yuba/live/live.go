@@ -68,7 +68,7 @@ type Display struct {
 	mu    sync.Mutex
 	work  map[string]*item
 	order []string
-	drawn int // lines on the screen below the last permanent one
+	drawn []int // the columns of each line on the screen below the last permanent one
 
 	stop, stopped chan struct{}
 }
@@ -210,20 +210,51 @@ func (d *Display) item(subject string) *item {
 	return it
 }
 
+// Aside lets others write to the same terminal: the live lines are off the
+// screen while print runs, and drawn again below what it printed.
+func (d *Display) Aside(print func()) {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	d.erase()
+	print()
+	if d.o.Mode == Terminal {
+		d.redraw("")
+	}
+}
+
 // erase takes the live lines off the screen; the cursor is then where the
 // next permanent line goes.
 func (d *Display) erase() {
-	if d.drawn > 0 {
-		fmt.Fprintf(d.w, "\x1b[%dA\x1b[J", d.drawn)
-		d.drawn = 0
+	columns, _ := d.size()
+	if text := d.eraser(columns); text != "" {
+		io.WriteString(d.w, text)
 	}
+	d.drawn = nil
+}
+
+// eraser is what erase writes. The cursor need not be in the first column: a
+// terminal echoes ^C where it is. A window that became narrower has wrapped
+// the lines.
+func (d *Display) eraser(columns int) string {
+	rows := 0
+	for _, width := range d.drawn {
+		rows += max(1, (width+columns-1)/columns)
+	}
+	if rows == 0 {
+		return ""
+	}
+	return fmt.Sprintf("\r\x1b[%dA\x1b[J", rows)
+}
+
+func (d *Display) size() (columns, rows int) {
+	columns, rows = d.o.Size()
+	return max(columns, 20), max(rows, 4)
 }
 
 // redraw writes permanent text and the live lines below it in one write, so
 // that a slow terminal shows no half of it.
 func (d *Display) redraw(permanent string) {
-	columns, rows := d.o.Size()
-	columns, rows = max(columns, 20), max(rows, 4)
+	columns, rows := d.size()
 	var lines []string
 	for _, subject := range d.order {
 		if it := d.work[subject]; it.running {
@@ -235,14 +266,13 @@ func (d *Display) redraw(permanent string) {
 		lines = append(lines[:room-1], fmt.Sprintf("  … and %d more", more))
 	}
 	var b strings.Builder
-	if d.drawn > 0 {
-		fmt.Fprintf(&b, "\x1b[%dA\x1b[J", d.drawn)
-	}
+	b.WriteString(d.eraser(columns))
 	b.WriteString(permanent)
+	d.drawn = nil
 	for _, l := range lines {
 		b.WriteString(l + "\n")
+		d.drawn = append(d.drawn, utf8.RuneCountInString(l))
 	}
-	d.drawn = len(lines)
 	if b.Len() > 0 {
 		io.WriteString(d.w, b.String())
 	}

@@ -51,6 +51,8 @@ func screen(written string) string {
 				lines = lines[:len(lines)-n] // always followed by J: clear below
 			}
 			i += end
+		case written[i] == '\r':
+			line = "" // always followed by A and J
 		case written[i] == '\n':
 			lines = append(lines, line)
 			line = ""
@@ -106,6 +108,38 @@ func TestTerminalLeavesRoomForTheRest(t *testing.T) {
 		t.Errorf("got:\n%s\nwant:\n%s", got, want)
 	}
 	d.Close()
+}
+
+func TestOthersWriteBetweenTheLines(t *testing.T) {
+	var out output
+	c := &clock{time.Unix(1000, 0)}
+	d := live.New(&out, live.Options{Mode: live.Terminal, Now: c.Now, Tick: make(chan time.Time)})
+	d.Event(live.Event{Subject: "a", Action: "create"})
+	d.Event(live.Event{Subject: "b", Action: "create"})
+	d.Aside(func() {})
+	out.Write([]byte("^C")) // a terminal's echo
+	d.Aside(func() { out.Write([]byte("Interrupt received.\n")) })
+	if got, want := screen(out.String()), "Interrupt received.\n  a: creating (0s)\n  b: creating (0s)\n"; got != want {
+		t.Errorf("got:\n%s\nwant:\n%s", got, want)
+	}
+	d.Close()
+	if got, want := screen(out.String()), "Interrupt received.\n"; got != want {
+		t.Errorf("at the end:\n%s\nwant:\n%s", got, want)
+	}
+}
+
+func TestLinesOfAWiderWindowAreErased(t *testing.T) {
+	var out output
+	columns := 80
+	c := &clock{time.Unix(1000, 0)}
+	d := live.New(&out, live.Options{Mode: live.Terminal, Now: c.Now, Tick: make(chan time.Time), Size: func() (int, int) { return columns, 24 }})
+	d.Event(live.Event{Subject: strings.Repeat("x", 70), Action: "create"})
+	d.Aside(func() {})
+	columns = 30 // the terminal now shows the 79 columns in three rows
+	d.Close()
+	if got := out.String(); !strings.HasSuffix(got, "\r\x1b[3A\x1b[J") {
+		t.Errorf("it erased with %q", got[strings.LastIndex(got, "\n")+1:])
+	}
 }
 
 func TestPlainTellsChangesOnly(t *testing.T) {
