@@ -15,6 +15,20 @@ const (
 	engine = tofu + "/yuba"
 )
 
+// providers are the rooms in the folder of that name.
+var providers = []string{"kubernetes", "oci", "random", "null", "local", "external"}
+
+// others is what a provider must not import, and more.
+func others(own string, more ...string) []string {
+	forbidden := append([]string{root + "/method", root + "/state", root + "/cmd", tofu}, more...)
+	for _, p := range providers {
+		if p != own {
+			forbidden = append(forbidden, root+"/providers/"+p)
+		}
+	}
+	return forbidden
+}
+
 // rules say for each room what its packages must not import, themselves or
 // through others. A package outside of all rooms has no rule.
 var rules = []struct {
@@ -22,12 +36,13 @@ var rules = []struct {
 	forbidden []string
 	why       string
 }{
-	{root + "/providers/kubernetes", []string{root + "/providers/oci", root + "/providers/random", root + "/method", root + "/state", root + "/cmd", tofu},
-		"providers know neither each other nor the engine"},
-	{root + "/providers/oci", []string{root + "/providers/kubernetes", root + "/providers/random", root + "/method", root + "/state", root + "/cmd", tofu, "k8s.io"},
-		"providers know neither each other nor the engine"},
-	{root + "/providers/random", []string{root + "/providers/kubernetes", root + "/providers/oci", root + "/method", root + "/state", root + "/cmd", tofu, "k8s.io"},
-		"providers know neither each other nor the engine"},
+	{root + "/providers/kubernetes", others("kubernetes"), "providers know neither each other nor the engine"},
+	{root + "/providers/oci", others("oci", "k8s.io"), "providers know neither each other nor the engine"},
+	{root + "/providers/random", others("random", "k8s.io"), "providers know neither each other nor the engine"},
+	{root + "/providers/null", others("null", "k8s.io"), "providers know neither each other nor the engine"},
+	{root + "/providers/local", others("local", "k8s.io"), "providers know neither each other nor the engine"},
+	{root + "/providers/external", others("external", "k8s.io"), "providers know neither each other nor the engine"},
+	{root + "/providers/internal", others("", "k8s.io"), "what providers share knows none of them"},
 	{root + "/method", []string{tofu, "k8s.io/client-go", "github.com/google/go-containerregistry", root + "/providers", root + "/state", root + "/cmd"},
 		"the method knows neither OpenTofu nor client-go"},
 	{root + "/state", []string{tofu, "k8s.io", root + "/providers", root + "/method", root + "/cmd"},
@@ -124,10 +139,32 @@ func TestRoomsKnowOnlyTheRoomsToTheirRight(t *testing.T) {
 	}
 }
 
+// starters are the packages that may start a process, and why.
+var starters = map[string]string{
+	root + "/providers/external": "its data source runs the program that the configuration names, and does nothing else",
+}
+
+// The one other way to a process is OpenTofu's own local-exec, which isn't of this house.
 func TestTheProgramStartsNoProcess(t *testing.T) {
-	for pkg, list := range graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...", engine+"/...") {
-		if (in(pkg, root) || in(pkg, engine)) && slices.Contains(list, "os/exec") {
+	imports := graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...", engine+"/...")
+	for pkg, list := range imports {
+		if (in(pkg, root) || in(pkg, engine)) && slices.Contains(list, "os/exec") && starters[pkg] == "" {
 			t.Errorf("%s imports os/exec: yuba does the work in its own process", pkg)
+		}
+	}
+	for pkg := range starters {
+		if !slices.Contains(imports[pkg], "os/exec") {
+			t.Errorf("%s starts no process: it needs no exception", pkg)
+		}
+	}
+}
+
+func TestEveryProviderHasARule(t *testing.T) {
+	for pkg := range graph(t, "./providers/...") {
+		rest, ok := strings.CutPrefix(pkg, root+"/providers/")
+		room, _, _ := strings.Cut(rest, "/")
+		if ok && room != "internal" && !slices.Contains(providers, room) {
+			t.Errorf("%s has no rule: name it in providers and rules", pkg)
 		}
 	}
 }
