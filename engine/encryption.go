@@ -29,7 +29,7 @@ func newEncryption(ctx context.Context, opts Options, loader *configload.Loader,
 	if env == "" && !mentionsEncryption(opts.Files) {
 		return encryption.Disabled(), nil, nil
 	}
-	mod, diags := loader.Parser().LoadConfigDir(configDir, call)
+	mod, diags := loader.Parser().LoadConfigDirSelective(configDir, call, configs.SelectiveLoadEncryption)
 	if diags.HasErrors() {
 		return nil, nil, sentence("reading the configuration's encryption settings", diags)
 	}

@@ -14,7 +14,7 @@ import (
 
 // Import puts an object that exists into the state, under an address that the
 // configuration has.
-func (e *Engine) Import(ctx context.Context, addr, id string) (err error) {
+func (e *Engine) Import(ctx context.Context, addr, id string) error {
 	ctx, done := e.interruptible(ctx)
 	defer done()
 	view := views.NewImport(e.tty.viewOptions(), e.tty.results)
@@ -47,10 +47,16 @@ func (e *Engine) Import(ctx context.Context, addr, id string) (err error) {
 	if e.opts.JSON {
 		hooks = view.Hooks()
 	}
-	op := e.operation(e.operationView(view.Operation()), append(hooks, e.tty.progressHooks()...), e.lockView(view.Backend()))
+	return e.importInto(ctx, view, append(hooks, e.tty.progressHooks()...), e.lockView(view.Backend()), a, id, fail)
+}
+
+// importInto imports an object under an address that has been checked.
+func (e *Engine) importInto(ctx context.Context, view views.Import, hooks []hook, lockView views.StateLocker, a addrs.AbsResourceInstance, id string, fail func(tfdiags.Diagnostics) error) (err error) {
+	var diags tfdiags.Diagnostics
+	op := e.operation(e.operationView(view.Operation()), hooks, lockView)
 	op.StateLocker = op.StateLocker.WithContext(ctx)
 	run, mgr, more := e.local().LocalRun(ctx, op)
-	if diags = diags.Append(more); more.HasErrors() {
+	if diags = diags.Append(e.linked.explain(more)); more.HasErrors() {
 		return fail(diags)
 	}
 	defer func() {

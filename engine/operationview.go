@@ -48,16 +48,22 @@ func (v *operationView) Cancelled(planMode plans.Mode) {
 const inconsistentLocks = "Inconsistent dependency lock file"
 
 func (v *operationView) Diagnostics(diags tfdiags.Diagnostics) {
-	diags = withoutHalts(v.tty.ours(diags))
+	diags = v.linked.explain(withoutHalts(v.tty.ours(diags)))
+	v.tty.opts.Aside(func() { v.other.Diagnostics(diags) })
+}
+
+// explain puts the error for providers that aren't linked in the place of
+// OpenTofu's. It changes diags.
+func (l *linked) explain(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	for i, d := range diags {
 		if d.Description().Summary != inconsistentLocks {
 			continue
 		}
 		if missing := namesIn(d.Description().Detail); len(missing) > 0 {
-			diags[i] = v.linked.unlinked(missing)
+			diags[i] = l.unlinked(missing)
 		}
 	}
-	v.tty.opts.Aside(func() { v.other.Diagnostics(diags) })
+	return diags
 }
 
 // withoutHalts leaves out that an interrupt stopped this and that, when there
@@ -84,7 +90,7 @@ func namesIn(detail string) (names []string) {
 }
 
 // PlanNextStep says how to go on. It belongs to the plan's text.
-func (v *operationView) PlanNextStep(planPath, _ string) {
+func (v *operationView) PlanNextStep(planPath, configPath string) {
 	if v.tty.opts.JSON || v.tty.results.RunningInAutomation() {
 		return
 	}
@@ -95,6 +101,9 @@ func (v *operationView) PlanNextStep(planPath, _ string) {
 	}
 	s := v.tty.streams
 	s.Println(format.HorizontalRule(v.tty.results.Colorize(), s.Stdout.Columns()))
+	if configPath != "" {
+		s.Print(format.WordWrap("\nOpenTofu has generated configuration and written it to "+configPath+". Please review the configuration and edit it as necessary before adding it to version control.\n", s.Stdout.Columns()))
+	}
 	s.Print(format.WordWrap("\n"+hint, s.Stdout.Columns()) + "\n")
 }
 

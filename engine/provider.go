@@ -33,9 +33,9 @@ type linked struct {
 	pool      *direct.Pool
 }
 
-func link(providers []Provider) (*linked, error) {
+func link(providers []Provider, backends builtin.Backends) (*linked, error) {
 	l := &linked{
-		factories: plugins.ProviderFactories{addrs.NewBuiltInProvider("terraform"): builtin.Factory},
+		factories: plugins.ProviderFactories{addrs.NewBuiltInProvider("terraform"): builtin.Factory(backends)},
 		locks:     depsfile.NewLocks(),
 		pool:      &direct.Pool{Log: providerLog()},
 	}

@@ -20,23 +20,29 @@ import (
 func (e *Engine) Show(ctx context.Context, path string) error {
 	ctx, done := e.interruptible(ctx)
 	defer done()
-	if path == "" {
-		mgr, diags := e.readState(ctx)
-		if diags.HasErrors() {
-			return e.fail(diags)
-		}
-		return e.showState(ctx, statemgr.Export(mgr))
+	view := views.NewShow(e.tty.viewOptions(), e.tty.results)
+	if path != "" {
+		return e.showFile(ctx, view, path)
 	}
+	mgr, diags := e.readState(ctx)
+	if diags.HasErrors() {
+		return e.fail(diags)
+	}
+	return e.showState(ctx, view, statemgr.Export(mgr))
+}
+
+// showFile prints a saved plan or a state file.
+func (e *Engine) showFile(ctx context.Context, view views.Show, path string) error {
 	p, planErr := e.readPlan(ctx, path)
 	if planErr == nil {
-		return e.showPlan(ctx, p)
+		return e.showPlan(ctx, view, p)
 	}
 	if _, err := os.Stat(path); err != nil {
 		return e.fail(tfdiags.Diagnostics{}.Append(sourceless("Failed to read the given file as a state or plan file", "%s", err)))
 	}
 	file, stateErr := e.readStateFile(ctx, path)
 	if stateErr == nil {
-		return e.showState(ctx, file)
+		return e.showState(ctx, view, file)
 	}
 	var diags tfdiags.Diagnostics
 	var badPlan *planfile.ErrUnusableLocalPlan
@@ -79,7 +85,7 @@ func (e *Engine) readPlan(ctx context.Context, path string) (*savedPlan, error) 
 	return p, nil
 }
 
-func (e *Engine) showPlan(ctx context.Context, p *savedPlan) error {
+func (e *Engine) showPlan(ctx context.Context, view views.Show, p *savedPlan) error {
 	if diags := e.linked.check(p.config); diags.HasErrors() {
 		return e.fail(diags)
 	}
@@ -87,13 +93,13 @@ func (e *Engine) showPlan(ctx context.Context, p *savedPlan) error {
 	if diags.HasErrors() {
 		return e.fail(diags)
 	}
-	if views.NewShow(e.tty.viewOptions(), e.tty.results).DisplayPlan(ctx, p.plan, nil, p.config, p.prior, schemas) != 0 {
+	if view.DisplayPlan(ctx, p.plan, nil, p.config, p.prior, schemas) != 0 {
 		return ErrReported
 	}
 	return nil
 }
 
-func (e *Engine) showState(ctx context.Context, file *statefile.File) error {
+func (e *Engine) showState(ctx context.Context, view views.Show, file *statefile.File) error {
 	var state *states.State
 	if file != nil {
 		state = file.State
@@ -102,7 +108,7 @@ func (e *Engine) showState(ctx context.Context, file *statefile.File) error {
 	if diags.HasErrors() {
 		return e.fail(diags)
 	}
-	if views.NewShow(e.tty.viewOptions(), e.tty.results).DisplayState(ctx, file, schemas) != 0 {
+	if view.DisplayState(ctx, file, schemas) != 0 {
 		return ErrReported
 	}
 	return nil

@@ -97,8 +97,12 @@ func (t *tty) diagnostics(diags tfdiags.Diagnostics) {
 }
 
 // noOutputs is OpenTofu's warning of a state without outputs. Its advice names
-// commands that this program does not have.
+// commands that there are not for a graph that a program makes.
 const noOutputs = "No outputs found"
+
+// notAsked begins OpenTofu's error when there was no answer to the question
+// whether to apply. The rest is this package's (input.go).
+const notAsked = "error asking for approval: "
 
 // ours puts this program's commands into OpenTofu's hints.
 func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
@@ -113,13 +117,16 @@ func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	for _, d := range diags {
 		desc := d.Description()
 		detail := r.Replace(desc.Detail)
-		if desc.Summary == noOutputs {
+		if desc.Summary == noOutputs && t.opts.stock == nil {
 			detail = "The state has no outputs. " + quoted(c.Apply) + " puts them there."
+		}
+		if why, ok := strings.CutPrefix(desc.Summary, notAsked); ok {
+			desc.Summary, detail = "Not approved", why
 		}
 		if strings.Contains(detail, "unavailable provider") { // one that only the state names
 			detail += "\n\n" + t.linked.says()
 		}
-		if detail != desc.Detail {
+		if detail != desc.Detail || desc.Summary != d.Description().Summary {
 			desc.Detail = detail
 			d = reworded{d, desc}
 		}

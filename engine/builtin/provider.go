@@ -1,8 +1,9 @@
 // Package builtin is the provider terraform.io/builtin/terraform: the resource
-// terraform_data and the functions encode_tfvars, decode_tfvars and encode_expr.
+// terraform_data, the data source terraform_remote_state and the functions
+// encode_tfvars, decode_tfvars and encode_expr.
 //
 // OpenTofu has one of its own, which is not used because it links every backend
-// for the data source terraform_remote_state; that one is not here.
+// for terraform_remote_state.
 package builtin
 
 import (
@@ -14,18 +15,25 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// Factory makes an instance. Instances have no state.
-func Factory() (providers.Interface, error) { return provider{}, nil }
+// Factory makes instances, which have no state. Without backends there is no
+// terraform_remote_state.
+func Factory(b Backends) func() (providers.Interface, error) {
+	return func() (providers.Interface, error) { return provider{b}, nil }
+}
 
-type provider struct{}
+type provider struct{ backends Backends }
 
 var _ providers.Interface = provider{}
 
-func (provider) GetProviderSchema(context.Context) providers.GetProviderSchemaResponse {
-	return providers.GetProviderSchemaResponse{
+func (p provider) GetProviderSchema(context.Context) providers.GetProviderSchemaResponse {
+	out := providers.GetProviderSchemaResponse{
 		ResourceTypes: map[string]providers.Schema{dataType: {Block: dataBlock()}},
 		Functions:     specs(),
 	}
+	if p.backends != nil {
+		out.DataSources = map[string]providers.Schema{remoteStateType: {Block: remoteStateBlock()}}
+	}
+	return out
 }
 
 func (provider) GetFunctions(context.Context) providers.GetFunctionsResponse {
@@ -64,16 +72,6 @@ func (provider) Close(context.Context) error { return nil }
 // What follows is for kinds of objects that the schema doesn't have.
 
 var errNone = errors.New("terraform.io/builtin/terraform has no such object")
-
-func (provider) ValidateDataResourceConfig(context.Context, providers.ValidateDataResourceConfigRequest) (out providers.ValidateDataResourceConfigResponse) {
-	out.Diagnostics = out.Diagnostics.Append(errNone)
-	return out
-}
-
-func (provider) ReadDataSource(context.Context, providers.ReadDataSourceRequest) (out providers.ReadDataSourceResponse) {
-	out.Diagnostics = out.Diagnostics.Append(errNone)
-	return out
-}
 
 func (provider) ValidateEphemeralConfig(context.Context, providers.ValidateEphemeralConfigRequest) (out providers.ValidateEphemeralConfigResponse) {
 	out.Diagnostics = out.Diagnostics.Append(errNone)
