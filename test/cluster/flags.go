@@ -80,14 +80,23 @@ func (c *cluster) schedulerFlags(address string) []string {
 	return append(flags, c.gates()...)
 }
 
-func (c *cluster) kwokFlags(config, kubelet string) []string {
+func (c *cluster) kwokFlags(config, kubelet, own string) []string {
 	p := &c.pki
 	return []string{
 		"--config=" + config, "--kubeconfig=" + p.path("kubelab.kubeconfig"), "--enable-crds=",
 		"--manage-nodes-with-annotation-selector=" + fakeNode + "=fake",
 		"--node-lease-duration-seconds=40", "--node-ip=127.0.0.1", "--node-port=" + portOf(kubelet),
-		"--server-address=" + kubelet,
+		"--server-address=" + own, // the nodes' API is another part's
 		"--tls-cert-file=" + p.path("kubelet.crt"), "--tls-private-key-file=" + p.path("kubelet.key"),
+	}
+}
+
+// podsFlags are those of the part that pulls, and that serves the nodes' API.
+func (c *cluster) podsFlags(kubelet string) []string {
+	p := &c.pki
+	return []string{
+		"-kubeconfig", p.path("kubelab.kubeconfig"), "-listen", kubelet,
+		"-tls-cert", p.path("kubelet.crt"), "-tls-key", p.path("kubelet.key"),
 	}
 }
 

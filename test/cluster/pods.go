@@ -6,6 +6,7 @@ import (
 	"flag"
 	"fmt"
 	"os"
+	"strings"
 	"time"
 
 	core "k8s.io/api/core/v1"
@@ -26,8 +27,11 @@ import (
 // What a test can say about pods on fake nodes, as a label of the image's
 // config or, stronger, as an annotation of the pod (then no image is looked for):
 const (
-	// yuba.test/behaviour: ready (default), never-ready, crash-loop or config-error.
+	// yuba.test/behaviour: ready (default), never-ready, crash-loop, config-error or creating.
 	keyBehaviour = "yuba.test/behaviour"
+	// yuba.test/warning: REASON: MESSAGE of the event that says why a container
+	// is creating. See kubelet.go for what a pod answers when it is asked.
+	keyWarning = "yuba.test/warning"
 	// yuba.test/ready-after and yuba.test/stop-after: Go durations; how long the
 	// container runs before it is ready, and how long it takes to stop.
 	keyReadyAfter = annotationReadyAfter
@@ -52,9 +56,12 @@ const fakeNode = "kwok.x-k8s.io/node"
 func pods() {
 	fs := flag.NewFlagSet("pods", flag.ExitOnError)
 	kubeconfig := fs.String("kubeconfig", "", "kubeconfig file (required)")
+	address := fs.String("listen", "", "serve the kubelets' API at this `address` (required)")
+	cert := fs.String("tls-cert", "", "certificate `file` of that API (required)")
+	key := fs.String("tls-key", "", "key `file` of that API (required)")
 	klog.InitFlags(fs)
 	_ = fs.Parse(os.Args[1:])
-	if *kubeconfig == "" {
+	if *kubeconfig == "" || *address == "" || *cert == "" || *key == "" {
 		fs.Usage()
 		os.Exit(2)
 	}
@@ -71,6 +78,11 @@ func pods() {
 		queue:       workqueue.NewTypedRateLimitingQueue(workqueue.DefaultTypedControllerRateLimiter[string]()),
 	}
 	k.seen.by, k.seen.probed = map[types.UID]string{}, map[types.UID]time.Time{}
+	go func() {
+		if err := k.listen(ctx, *address, *cert, *key); err != nil {
+			fail(err)
+		}
+	}()
 	if err := k.run(ctx, factory); err != nil {
 		fail(err)
 	}
@@ -214,7 +226,7 @@ func decide(ctx context.Context, pod *core.Pod) map[string]string {
 			return want
 		}
 		ids[c.Name] = image.id
-		for _, key := range []string{keyReadyAfter, keyStopAfter} {
+		for _, key := range []string{keyReadyAfter, keyStopAfter, keyWarning, keyFailedUnits, keyJobs, keyLog, keyExec} {
 			if value, ok := image.labels[key]; ok && pod.Annotations[key] == "" {
 				want[key] = value
 			}
@@ -225,7 +237,7 @@ func decide(ctx context.Context, pod *core.Pod) map[string]string {
 	}
 	switch behaviour {
 	case "", ready:
-	case neverReady, crashLoop, configError:
+	case neverReady, crashLoop, configError, creating:
 		want[annotationVerdict] = behaviour
 	default:
 		want[annotationVerdict] = pullFailed
@@ -240,15 +252,24 @@ func decide(ctx context.Context, pod *core.Pod) map[string]string {
 	return want
 }
 
-// probe repeats the event of a failing readiness probe for as long as it fails.
+// probe repeats the event of a failing readiness probe, or of a container that
+// can't be made, for as long as it fails.
 func (k *kubelets) probe(pod *core.Pod) time.Duration {
-	if pod.Annotations[annotationVerdict] != neverReady || len(pod.Status.ContainerStatuses) == 0 ||
-		pod.Status.ContainerStatuses[0].State.Running == nil {
+	if len(pod.Status.ContainerStatuses) == 0 {
+		return 0
+	}
+	state := pod.Status.ContainerStatuses[0].State
+	reason, message := "Unhealthy", "Readiness probe failed: degraded\n"
+	switch verdict := pod.Annotations[annotationVerdict]; {
+	case verdict == neverReady && state.Running != nil:
+	case verdict == creating && state.Waiting != nil && pod.Annotations[keyWarning] != "":
+		reason, message, _ = strings.Cut(pod.Annotations[keyWarning], ": ")
+	default:
 		return 0
 	}
 	if k.seen.due(pod.UID, probeAgain) {
 		for i := range pod.Spec.Containers {
-			k.event(pod, &pod.Spec.Containers[i], core.EventTypeWarning, "Unhealthy", "Readiness probe failed: degraded\n")
+			k.event(pod, &pod.Spec.Containers[i], core.EventTypeWarning, reason, "%s", message)
 		}
 	}
 	return probeAgain

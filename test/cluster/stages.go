@@ -27,6 +27,7 @@ const (
 	neverReady  = "never-ready"
 	crashLoop   = "crash-loop"
 	configError = "config-error"
+	creating    = "creating"    // its container isn't made, and the kubelet keeps no reason in the status
 	pullFailed  = "pull-failed" // only as a verdict
 )
 

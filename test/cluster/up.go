@@ -146,8 +146,8 @@ type cluster struct {
 // start brings everything up; then a pod can be made and will run.
 func (c *cluster) start(ctx context.Context) error {
 	var free ports
-	var scheduler, manager, peer, kubelet string
-	for _, address := range []*string{&c.api, &c.etcd, &peer, &scheduler, &manager, &kubelet, &c.registryAddress} {
+	var scheduler, manager, peer, kubelet, kwok string
+	for _, address := range []*string{&c.api, &c.etcd, &peer, &scheduler, &manager, &kubelet, &kwok, &c.registryAddress} {
 		var err error
 		if *address, err = free.next(); err != nil {
 			return err
@@ -210,8 +210,8 @@ func (c *cluster) start(ctx context.Context) error {
 	for _, part := range [][]string{
 		append([]string{"kube-controller-manager"}, c.managerFlags(manager)...),
 		append([]string{"kube-scheduler"}, c.schedulerFlags(scheduler)...),
-		append([]string{"kwok"}, c.kwokFlags(config, kubelet)...),
-		{"pods", "-kubeconfig", p.path("kubelab.kubeconfig")},
+		append([]string{"kwok"}, c.kwokFlags(config, kubelet, kwok)...),
+		append([]string{"pods"}, c.podsFlags(kubelet)...),
 		{"storage", "-kubeconfig", p.path("kubelab.kubeconfig"), "-root", filepath.Join(c.dir, "volumes")},
 	} {
 		if err := c.add(part[0], part[1:]...); err != nil {

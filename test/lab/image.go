@@ -23,6 +23,7 @@ const (
 	NeverReady  = "never-ready"  // it runs, its readiness probe fails
 	CrashLoop   = "crash-loop"   // its container ends with code 1 again and again
 	ConfigError = "config-error" // its container can't be created: CreateContainerConfigError
+	Creating    = "creating"     // its container isn't made; Warning says why
 )
 
 // Image is the image of a node. The zero Image becomes a pod that is ready.
@@ -32,28 +33,45 @@ type Image struct {
 	// ReadyAfter and StopAfter are how long the container runs before it is
 	// ready, and takes to stop; both are short by default.
 	ReadyAfter, StopAfter time.Duration
+	// Warning is the event, REASON: MESSAGE, that says why a pod is Creating.
+	Warning string
+	// FailedUnits are the units, with commas between them, that systemd in the
+	// pod calls failed; Jobs those that it is still starting.
+	FailedUnits, Jobs string
+	Log               string // what the container has written to its log
+	// Exec is how commands in the container end: "" they answer, "hang" they
+	// don't, "missing" there are none.
+	Exec string
+}
+
+// labels are those of the image's config.
+func (i Image) labels() map[string]string {
+	labels := map[string]string{}
+	for key, value := range map[string]string{
+		"behaviour": i.Behaviour, "warning": i.Warning, "failed-units": i.FailedUnits, "jobs": i.Jobs, "log": i.Log, "exec": i.Exec,
+	} {
+		if value != "" {
+			labels["yuba.test/"+key] = value
+		}
+	}
+	for key, value := range map[string]time.Duration{"ready-after": i.ReadyAfter, "stop-after": i.StopAfter} {
+		if value != 0 {
+			labels["yuba.test/"+key] = value.String()
+		}
+	}
+	return labels
 }
 
 // Archive writes a docker archive of the image to a file that the test's end
 // removes.
 func Archive(t testing.TB, i Image) string {
 	t.Helper()
-	labels := map[string]string{}
-	if i.Behaviour != "" {
-		labels["yuba.test/behaviour"] = i.Behaviour
-	}
-	if i.ReadyAfter != 0 {
-		labels["yuba.test/ready-after"] = i.ReadyAfter.String()
-	}
-	if i.StopAfter != 0 {
-		labels["yuba.test/stop-after"] = i.StopAfter.String()
-	}
 	path := filepath.Join(t.TempDir(), "image.tar")
 	f, err := os.Create(path)
 	if err != nil {
 		t.Fatal(err)
 	}
-	err = image.Write(f, image.Spec{Labels: labels, Files: map[string][]byte{"etc/content": []byte(i.Content)}})
+	err = image.Write(f, image.Spec{Labels: i.labels(), Files: map[string][]byte{"etc/content": []byte(i.Content)}})
 	if err := errors.Join(err, f.Close()); err != nil {
 		t.Fatal(err)
 	}

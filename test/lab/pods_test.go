@@ -307,3 +307,29 @@ func TestAnnotationOfThePodOutweighsTheImage(t *testing.T) {
 		})
 	}
 }
+
+func TestCommandsAndLogsAnswerThroughTheAPIServer(t *testing.T) {
+	t.Parallel()
+	l := lab.Start(t)
+	ns := l.Namespace(t)
+	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{Behaviour: lab.NeverReady, FailedUnits: "a.service,b.mount", Log: "one\ntwo\n"})))
+	until(t, l, ns, "to run", pod.running)
+	if got := l.Kubectl(t, "exec", "-n", ns, "deployment/web", "--", "systemctl", "list-units", "--failed"); !strings.Contains(got, "a.service loaded failed") || !strings.Contains(got, "b.mount") {
+		t.Errorf("failed units: %s", got)
+	}
+	if got := l.Kubectl(t, "exec", "-n", ns, "deployment/web", "--", "journalctl", "-u", "a.service", "-n", "2"); strings.Count(got, "\n") != 2 || !strings.Contains(got, "\x1b[0;1;31ma.service: Failed") {
+		t.Errorf("journal: %q", got)
+	}
+	if got := l.Kubectl(t, "logs", "-n", ns, "deployment/web", "--tail=1"); got != "two\n" {
+		t.Errorf("log: %q", got)
+	}
+}
+
+func TestContainerThatIsNotMadeSaysWhyInAnEvent(t *testing.T) {
+	t.Parallel()
+	l := lab.Start(t)
+	ns := l.Namespace(t)
+	l.Apply(t, ns, deployment(l.Push(t, ns+"/web", "1", lab.Image{Behaviour: lab.Creating, Warning: "FailedMount: MountVolume.SetUp failed: no device"})))
+	p := until(t, l, ns, "to be made", func(p pod) bool { return p.waiting() == "ContainerCreating" })
+	events(t, l, ns, p, "Warning FailedMount: MountVolume.SetUp failed: no device (kubelet)")
+}

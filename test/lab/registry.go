@@ -54,7 +54,7 @@ func NewRegistry(t testing.TB, o RegistryOptions) *Registry {
 	r := &Registry{}
 	if o.TLS {
 		r.CA = file("tls.crt")
-		selfSigned(t, r.CA, file("tls.key"))
+		Certificate(t, r.CA, file("tls.key"))
 		args = append(args, "-tls-cert", r.CA, "-tls-key", file("tls.key"))
 	}
 	log, err := os.Create(file("log"))
@@ -90,8 +90,9 @@ func write(t testing.TB, path string, data []byte) {
 	}
 }
 
-// selfSigned writes a certificate for loopback and its key.
-func selfSigned(t testing.TB, cert, key string) {
+// Certificate writes a self-signed certificate for loopback, and its key, to
+// files of these names.
+func Certificate(t testing.TB, cert, key string) {
 	t.Helper()
 	private, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {

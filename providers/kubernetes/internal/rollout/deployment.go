@@ -52,7 +52,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 	ready := int64(0)
 	worst := podVerdict{}
 	for _, p := range pods {
-		pv := judgePod(p, s.Events)
+		pv := judgePod(p, s)
 		if pv.ready {
 			ready++
 			continue
@@ -81,13 +81,13 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		v.Stuck = "paused"
 		add("the Deployment is paused", "spec.paused is true: the deployment controller makes no pods; resume it")
 	case worst.message != "":
-		v.Stuck = worst.stuck
+		v.Stuck, v.Pod = worst.stuck, worst.name
 		add(worst.message, worst.detail...)
 	case refused != "":
 		v.Stuck = refusedStuck
-		add("the pod cannot be made: "+refused, "ReplicaSet "+str(current, "metadata", "name")+": "+refused)
-	case current == nil && len(old) > 0:
-		add("waiting for the end of " + podNames(old))
+		add(refused, "ReplicaSet "+str(current, "metadata", "name")+": "+refused)
+	case len(pods) == 0 && len(old) > 0:
+		add(endOf(s, old))
 	case current == nil:
 		add("waiting for the new ReplicaSet")
 		// The controller's own sentence, when it cannot make it.
@@ -97,7 +97,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 	case len(pods) == 0 && desired > 0:
 		add("waiting for the new pod")
 	case ready >= desired && len(old) > 0:
-		add("waiting for the end of " + podNames(old))
+		add(endOf(s, old))
 	case ready >= desired && num(d, "spec", "minReadySeconds") > 0:
 		add(fmt.Sprintf("ready, waiting for minReadySeconds (%d)", num(d, "spec", "minReadySeconds")))
 	default:
@@ -108,12 +108,26 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		if t := str(p, "metadata", "deletionTimestamp"); t != "" {
 			line += fmt.Sprintf(", asked to end by %s (grace %d s)", t, num(p, "metadata", "deletionGracePeriodSeconds"))
 		}
+		if text, _ := judgeNode(s, p); text != "" {
+			line += "; " + text
+		}
 		v.Detail = append(v.Detail, line)
 	}
 	if current != nil {
 		v.Detail = append(v.Detail, eventLine(s.Events, str(current, "metadata", "uid"), "ReplicaSet "+str(current, "metadata", "name"))...)
 	}
 	return v
+}
+
+// endOf says which old pods are waited for, and what is known to hold them.
+func endOf(s Snapshot, old []Object) string {
+	message := "waiting for the end of " + podNames(old)
+	for _, p := range old {
+		if text, _ := judgeNode(s, p); text != "" {
+			return message + ": " + text
+		}
+	}
+	return message
 }
 
 func podNames(pods []Object) string {

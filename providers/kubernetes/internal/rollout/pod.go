@@ -2,30 +2,27 @@ package rollout
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 )
 
 // podVerdict is what one pod's status says.
 type podVerdict struct {
+	name    string
 	ready   bool
 	message string // short, "" when ready
 	stuck   string // see Verdict.Stuck
 	detail  []string
 }
 
-// crashes is the number of restarts from which on a crash loop is believed.
-// The kubelet doubles its wait with each: at three, 40 seconds have been
-// given to the container already.
-const crashes = 3
-
 // judgePod reads a pod's status as scheduler and kubelet write it.
-func judgePod(p Object, events []Object) podVerdict {
+func judgePod(p Object, s Snapshot) podVerdict {
 	name, uid := str(p, "metadata", "name"), str(p, "metadata", "uid")
 	what := "pod " + name
 	if node := str(p, "spec", "nodeName"); node != "" {
 		what += " on node " + node
 	}
-	v := podVerdict{}
+	v := podVerdict{name: name}
 	if str(p, "metadata", "deletionTimestamp") != "" {
 		v.message = "pod " + name + " is being deleted"
 		return v
@@ -41,11 +38,7 @@ func judgePod(p Object, events []Object) podVerdict {
 		return v
 	}
 	if c := condition(p, "PodScheduled"); str(c, "status") == "False" {
-		// Nodes and volumes come and go: this can heal until time is up.
-		reason := str(c, "reason")
-		v.message = reason + note(str(c, "message"))
-		v.detail = append(v.detail, what+" is not scheduled: "+clean(str(c, "message")))
-		v.detail = append(v.detail, eventLine(events, uid, "the pod")...)
+		judgeUnscheduled(&v, p, c, s)
 		return v
 	}
 	v.message = "ContainerCreating"
@@ -54,7 +47,7 @@ func judgePod(p Object, events []Object) podVerdict {
 	}
 	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
 		for _, c := range list(p, "status", field) {
-			cv := judgeContainer(c, uid, events)
+			cv := judgeContainer(c, uid, s.Events)
 			if cv.ready {
 				continue
 			}
@@ -69,110 +62,87 @@ func judgePod(p Object, events []Object) podVerdict {
 	if len(v.detail) == 0 {
 		v.detail = append(v.detail, what+" is not ready: "+v.message)
 	}
-	reason, message := lastWarning(events, uid)
+	reason, message := lastWarning(s.Events, uid)
 	switch {
-	case message == "":
-	case v.message == "ContainerCreating" || v.message == "PodInitializing":
+	case isCreating(v.message) && message != "":
 		// The kubelet keeps this reason whatever holds it up: a mount, the
 		// sandbox, the network. Only the event says.
-		v.message += ": " + reason + note(message)
+		sentence, stuck := creationFailed(p, reason, message)
+		v.message += ": " + sentence
+		if stuck {
+			v.stuck = "cannot be created " + uid
+		}
 	case reason == "Unhealthy" && v.stuck == "":
 		v.message += note(message)
 	}
-	if !strings.Contains(strings.Join(v.detail, "\n"), strings.TrimPrefix(message, "Error: ")) {
-		v.detail = append(v.detail, eventLine(events, uid, "the pod")...)
+	if text, stuck := judgeNode(s, p); text != "" {
+		v.detail = append(v.detail, text)
+		if v.stuck == "" && (isCreating(v.message) || v.message == "Pending" || strings.HasPrefix(v.message, "running")) {
+			v.message += ": " + text
+			v.stuck = stuck
+		}
+	}
+	if message != "" && !strings.Contains(strings.Join(v.detail, "\n"), strings.TrimPrefix(message, "Error: ")) {
+		v.detail = append(v.detail, eventLine(s.Events, uid, "the pod")...)
 	}
 	return v
 }
 
-// judgeContainer reads one container status as the kubelet writes it.
-func judgeContainer(c Object, podUID string, events []Object) podVerdict {
-	name := str(c, "name")
-	v := podVerdict{}
-	key := func(reason string) string { return reason + " " + podUID + "/" + name }
-	waiting, running, ended := obj(c, "state", "waiting"), obj(c, "state", "running"), obj(c, "state", "terminated")
-	restarts := num(c, "restartCount")
+func isCreating(message string) bool {
+	return message == "ContainerCreating" || message == "PodInitializing"
+}
+
+// judgeUnscheduled says why no node has taken a pod. Nodes and volumes come and
+// go, so that most of it can heal.
+func judgeUnscheduled(v *podVerdict, p, c Object, s Snapshot) {
+	reason, message := str(c, "reason"), clean(str(c, "message"))
+	// What preemption has to say is never the reason.
+	short, _, _ := strings.Cut(message, " preemption:")
+	v.message = reason + note(short)
+	v.detail = append(v.detail, "pod "+v.name+" is not scheduled: "+message)
+	for _, claim := range claimsOf(p) {
+		text, stuck := judgeClaim(s, claim)
+		if text == "" {
+			continue
+		}
+		if len(v.detail) == 1 {
+			v.message = reason + ": " + text
+		}
+		v.detail = append(v.detail, text)
+		if stuck != "" {
+			v.message, v.stuck = reason+": "+text, stuck
+		}
+	}
+	v.detail = append(v.detail, eventLine(s.Events, str(p, "metadata", "uid"), "the pod")...)
+}
+
+// The words of containerd and CRI-O for a handler that the node's runtime is not
+// configured with.
+var noHandler = regexp.MustCompile(`no runtime for "([^"]*)" is configured|failed to find runtime handler (\S+)|[Uu]nknown runtime handler "?([^"\s]+)|RuntimeHandler "([^"]*)" not supported`)
+
+// noObject is how the kubelet says that a volume's source is missing.
+var noObject = regexp.MustCompile(`(configmap|secret) "[^"]*" not found|references non-existent`)
+
+// creationFailed says why a node cannot make a pod's containers, from the
+// kubelet's event, and whether that is so for good.
+func creationFailed(p Object, reason, message string) (sentence string, stuck bool) {
+	node := "node " + str(p, "spec", "nodeName")
+	if m := noHandler.FindStringSubmatch(message); m != nil {
+		handler := m[1] + m[2] + m[3] + m[4]
+		return fmt.Sprintf("%s has no runtime handler %q, which the RuntimeClass %s needs", node, handler, str(p, "spec", "runtimeClassName")), true
+	}
+	lower := strings.ToLower(message)
 	switch {
-	case ended != nil && num(ended, "exitCode") == 0 && str(ended, "reason") == "Completed":
-		v.ready = true // an init container that did its work
-	case waiting != nil:
-		raw := str(waiting, "message")
-		reason, message := str(waiting, "reason"), clean(raw)
-		v.message = reason + note(message)
-		v.detail = []string{fmt.Sprintf("container %s is waiting: %s%s", name, reason, note(message))}
-		switch reason {
-		case "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError", "CreateContainerError", "RunContainerError":
-			v.stuck = key(reason)
-		case "ErrImagePull", "ImagePullBackOff", "ImageInspectError":
-			// Registries come back; an image that isn't there does not. The
-			// two reasons alternate, and before Kubernetes 1.31 the second is
-			// without the cause, which is in an event then.
-			image := str(c, "image")
-			if imageMissing(raw) || pullFailed(events, podUID, image) {
-				v.stuck = key("image missing")
-				v.message = reason + ": the registry has no image " + image
-			} else if image != "" && !strings.Contains(message, image) {
-				v.detail = append(v.detail, "image "+image)
-			}
-		case "CrashLoopBackOff":
-			last := obj(c, "lastState", "terminated")
-			v.message = fmt.Sprintf("CrashLoopBackOff: container %s ended %d times%s", name, restarts+1, exitNote(last))
-			v.detail = []string{fmt.Sprintf("container %s ended %d times%s%s", name, restarts+1, exitNote(last), note(str(last, "message")))}
-			if restarts >= crashes {
-				v.stuck = key(reason)
-			}
-		}
-	case ended != nil:
-		v.message = fmt.Sprintf("container %s ended%s", name, exitNote(ended))
-		v.detail = []string{v.message + note(str(ended, "message"))}
-	case running != nil:
-		if boolean(c, "ready") {
-			v.ready = true
-			break
-		}
-		v.message = "running, not ready"
-		v.detail = []string{fmt.Sprintf("container %s runs since %s and is not ready", name, str(running, "startedAt"))}
-		if restarts > 0 {
-			v.message = fmt.Sprintf("running, not ready, %d restarts", restarts)
-			v.detail[0] += fmt.Sprintf("; it was restarted %d times%s", restarts, exitNote(obj(c, "lastState", "terminated")))
-		}
-	default:
-		v.message = "ContainerCreating"
-		v.detail = []string{fmt.Sprintf("container %s has not started", name)}
+	case strings.Contains(lower, "support user namespaces") || strings.Contains(lower, "user namespaces is not supported") || strings.Contains(lower, "userns is not supported"):
+		return node + " does not support user namespaces: " + reason + note(message), true
+	case reason == "FailedMount" && noObject.MatchString(message):
+		return "a volume cannot be mounted: " + reason + note(message), true
+	case strings.Contains(message, "Multi-Attach"):
+		return "a volume is still in use by another pod: " + reason + note(message), false
+	case reason == "FailedMount" || reason == "FailedAttachVolume" || reason == "FailedMapVolume":
+		return "a volume cannot be mounted: " + reason + note(message), false
 	}
-	return v
-}
-
-// imageMissing knows how registries, through containerd and CRI-O, say that
-// there is no such image.
-func imageMissing(message string) bool {
-	m := strings.ToLower(message)
-	return strings.Contains(m, "not found") || strings.Contains(m, "manifest unknown") || strings.Contains(m, "name unknown")
-}
-
-// pullFailed looks for the kubelet's event of a pull that found no image.
-func pullFailed(events []Object, podUID, image string) bool {
-	for _, e := range events {
-		if str(e, "reason") == "Failed" && str(e, "involvedObject", "uid") == podUID &&
-			image != "" && strings.Contains(str(e, "message"), image) && imageMissing(str(e, "message")) {
-			return true
-		}
-	}
-	return false
-}
-
-func exitNote(terminated Object) string {
-	if terminated == nil {
-		return ""
-	}
-	s := fmt.Sprintf(", last with exit code %d", num(terminated, "exitCode"))
-	if sig := num(terminated, "signal"); sig != 0 {
-		s = fmt.Sprintf(", last by signal %d", sig)
-	}
-	if r := str(terminated, "reason"); r != "" && r != "Error" {
-		s += " (" + r + ")"
-	}
-	return s
+	return reason + note(message), false
 }
 
 // note appends a foreign message, if there is one.

@@ -56,13 +56,18 @@ func judgeReplicaSet(rs Object) (message, stuck string) {
 		return "", ""
 	}
 	text := clean(str(c, "message"))
-	message = str(c, "reason") + note(text)
+	message = "the pod cannot be made: " + str(c, "reason") + note(text)
 	// Quota frees up, and webhooks and the API server come back. What
 	// admission refuses by its rules stays refused.
-	heals := strings.Contains(text, "exceeded quota") || strings.Contains(text, "failed calling webhook") ||
-		strings.Contains(text, "timeout") || strings.Contains(text, "etcdserver")
-	if !heals && (strings.Contains(text, "forbidden") || strings.Contains(text, "is invalid") || strings.Contains(text, "denied")) {
-		stuck = "pod refused " + str(rs, "metadata", "uid")
+	switch {
+	case strings.Contains(text, "exceeded quota"):
+		return "the namespace's quota leaves no room for the pod: " + str(c, "reason") + note(text), ""
+	case strings.Contains(text, "failed calling webhook"), strings.Contains(text, "timeout"), strings.Contains(text, "etcdserver"):
+		return message, ""
+	case strings.Contains(text, "RuntimeClass") && strings.Contains(text, "not found"):
+		message = "the cluster has not the pod's RuntimeClass: " + str(c, "reason") + note(text)
+	case !strings.Contains(text, "forbidden") && !strings.Contains(text, "is invalid") && !strings.Contains(text, "denied") && !strings.Contains(text, "not found"):
+		return message, ""
 	}
-	return message, stuck
+	return message, "pod refused " + str(rs, "metadata", "uid")
 }

@@ -45,6 +45,9 @@ type Verdict struct {
 	Absent bool
 	// Generation of the Deployment that was judged.
 	Generation int64
+	// Pod is the name of the pod that the message is about, "" when it is about
+	// none.
+	Pod string
 }
 
 // Why is the message with its details, for errors.
@@ -59,6 +62,9 @@ type Snapshot struct {
 	ReplicaSets []Object
 	Pods        []Object
 	Events      []Object // warnings
+	// Related are further objects of which something is known; nil means that
+	// there is none of that name. See Needs.
+	Related map[Ref]Object
 }
 
 // Patience turns a reason that does not heal by itself into a failure once it
