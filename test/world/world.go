@@ -243,6 +243,7 @@ func (w *World) Free() {
 type StateServer struct {
 	Cmd     *exec.Cmd
 	Address string
+	Log     string // path of what it writes to stderr
 }
 
 // StartStateServer runs the program's own state server on a free port until
@@ -270,7 +271,7 @@ func StartStateServer(t testing.TB, dir string, args ...string) *StateServer {
 		t.Fatalf("the state server said nothing: %v\n%s", err, text)
 	}
 	go io.Copy(io.Discard, out)
-	s := &StateServer{Cmd: cmd, Address: strings.TrimSpace(line[strings.LastIndex(line, " ")+1:])}
+	s := &StateServer{Cmd: cmd, Log: log.Name(), Address: strings.TrimSpace(line[strings.LastIndex(line, " ")+1:])}
 	if !strings.Contains(s.Address, "://") {
 		s.Address = "http://" + s.Address
 	}
