@@ -52,11 +52,7 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 			return ErrReported
 		}
 	}
-	e.state.client.onPutFailed = reserveErroredState
-	defer func() {
-		e.state.client.onPutFailed = func() {}
-		dropUnusedErroredState()
-	}()
+	defer e.rescuing()()
 	running, err := e.run(ctx, op)
 	if err != nil {
 		return err

@@ -88,11 +88,7 @@ func (c *cli) apply(ctx context.Context, raw []string, destroy bool) int {
 			return c.report(e, view, more)
 		}
 	}
-	e.state.client.onPutFailed = reserveErroredState
-	defer func() {
-		e.state.client.onPutFailed = func() {}
-		dropUnusedErroredState()
-	}()
+	defer e.rescuing()()
 	running, err := e.run(ctx, op)
 	if err != nil {
 		return 1

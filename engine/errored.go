@@ -1,34 +1,118 @@
 package engine
 
 import (
+	"context"
+	"errors"
 	"fmt"
 	"os"
+	"strings"
+
+	"github.com/opentofu/opentofu/internal/command/views"
+	"github.com/opentofu/opentofu/internal/encryption"
+	"github.com/opentofu/opentofu/internal/states/remote"
+	"github.com/opentofu/opentofu/internal/states/statefile"
+	"github.com/opentofu/opentofu/internal/states/statemgr"
+	"github.com/opentofu/opentofu/internal/tfdiags"
+	"github.com/opentofu/opentofu/internal/tofu"
 )
 
 // erroredState is where OpenTofu writes a state that it couldn't store.
 const erroredState = "errored.tfstate"
 
-// reserveErroredState makes sure that the file, which may hold secrets, can be
-// read by its owner only: OpenTofu would leave that to the umask. Where no file
-// can be made, OpenTofu prints the state instead. A file that is there from
-// before, and may be the only record of what was applied then, is kept under
-// another name.
-func reserveErroredState() {
+// rescue looks after a state that could not be stored. OpenTofu writes it to
+// errored.tfstate, but leaves the file's mode to the umask, overwrites an
+// earlier one, and says that the file is there when it could not be made.
+type rescue struct {
+	unsaved *statefile.File // of the last attempt; nil when that worked
+	err     error           // why there is no file to write it to
+}
+
+// rescuing prepares for a state that can't be stored. The caller calls done
+// when the operation has ended.
+func (e *Engine) rescuing() (done func()) {
+	e.state.rescue = &rescue{}
+	return func() {
+		e.state.rescue = nil
+		dropUnusedErroredState()
+	}
+}
+
+// rescuedState is a remote state that tells a rescue when it can't be stored.
+type rescuedState struct {
+	*remoteState
+	rescue *rescue
+}
+
+// remoteState has a name that its method State leaves free.
+type remoteState = remote.State
+
+var _ statemgr.Full = (*rescuedState)(nil)
+
+func (s *rescuedState) PersistState(ctx context.Context, schemas *tofu.Schemas) error {
+	err := s.remoteState.PersistState(ctx, schemas)
+	if err == nil {
+		s.rescue.unsaved = nil
+		return nil
+	}
+	s.rescue.unsaved = statemgr.Export(s.remoteState)
+	s.rescue.err = reserveErroredState()
+	return err
+}
+
+// persistFailed is OpenTofu's error after it has tried to write errored.tfstate.
+const persistFailed = "Failed to persist state to backend"
+
+// claimsFile is in that error when OpenTofu believes that it has.
+const claimsFile = `has been written to the file "errored.tfstate"`
+
+// truth corrects OpenTofu's claim that a state was written to a file. When it
+// was not, the state is printed.
+func (r *rescue) truth(diags tfdiags.Diagnostics, view views.Operation, enc encryption.StateEncryption, push string) tfdiags.Diagnostics {
+	if r == nil || r.unsaved == nil {
+		return diags
+	}
+	for i, d := range diags {
+		desc := d.Description()
+		if desc.Summary != persistFailed || !strings.Contains(desc.Detail, claimsFile) {
+			continue
+		}
+		if fi, err := os.Stat(erroredState); r.err == nil && err == nil && fi.Size() > 0 {
+			continue
+		}
+		why := r.err
+		if why == nil {
+			why = errors.New(erroredState + " is empty")
+		}
+		if err := view.EmergencyDumpState(r.unsaved, enc); err != nil {
+			why = errors.Join(why, err)
+		}
+		diags[i] = sourceless(desc.Summary, "The state could not be written to a file either: %s. It is printed above, from the first { to the last }."+
+			"\n\nSave that as %s where you can write files. Do so before the next apply, which would not know what this one did. "+
+			"When the state server is well again, store it:\n    %s %[2]s", why, erroredState, push)
+	}
+	return diags
+}
+
+// reserveErroredState makes an empty file that its owner only can read, since
+// a state may hold secrets. A file that is there from before, and may be the
+// only record of what was applied then, is kept under another name.
+func reserveErroredState() error {
 	if fi, err := os.Lstat(erroredState); err == nil && fi.Mode().IsRegular() && fi.Size() > 0 {
 		for i := 1; i < 1000; i++ {
 			kept := fmt.Sprintf("%s.%d", erroredState, i)
 			if _, err := os.Lstat(kept); os.IsNotExist(err) {
-				_ = os.Rename(erroredState, kept)
+				if err := os.Rename(erroredState, kept); err != nil {
+					return err
+				}
 				break
 			}
 		}
 	}
-	f, err := os.OpenFile(erroredState, os.O_CREATE|os.O_RDONLY, 0o600)
+	f, err := os.OpenFile(erroredState, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return
+		return err
 	}
-	defer f.Close()
-	_ = f.Chmod(0o600)
+	return errors.Join(f.Chmod(0o600), f.Close())
 }
 
 // dropUnusedErroredState removes the reserved file when the state could be

@@ -82,7 +82,7 @@ func (a *asker) Input(ctx context.Context, q *tofu.InputOpts) (string, error) {
 	case <-ctx.Done():
 		restore()
 		a.tty.ask("\n")
-		return "", errors.New("interrupted")
+		return "", errors.New("interrupted; nothing was changed")
 	case got := <-a.lines:
 		a.lines = nil
 		a.tty.ask("\n")

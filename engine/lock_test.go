@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"errors"
+	"strings"
 	"testing"
 	"time"
 
@@ -44,6 +45,18 @@ func TestLocked(t *testing.T) {
 	b.set = func(o *engine.Options) { o.NoLock = true }
 	_, p := b.plan(one, engine.PlanOptions{})
 	b.ok(p)
+}
+
+// Whoever waits for a lock is told for whom, once.
+func TestLockWait(t *testing.T) {
+	b := newBench(t)
+	b.store.Hold([]byte(othersLock))
+	b.set = func(o *engine.Options) { o.LockTimeout = 1200 * time.Millisecond } // OpenTofu's second try is after a second
+	p := b.fails(b.apply(one))
+	const line = "Waiting for the state's lock, at most 1.2s: ann@ci-7 holds it since 2026-01-02 03:04:05 UTC for OperationTypeApply (1111-2222)"
+	if n := strings.Count(p.err, line); n != 1 {
+		t.Errorf("it says %d times %q", n, line)
+	}
 }
 
 // What holds the lock may be anything.

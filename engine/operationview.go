@@ -19,6 +19,7 @@ type operationView struct {
 	other           views.Operation
 	tty             *tty
 	linked          *linked
+	state           *stateBackend
 	planned         atomic.Bool // the plan has been printed
 }
 
@@ -29,7 +30,7 @@ func (v *operationView) Plan(plan *plans.Plan, schemas *tofu.Schemas) {
 }
 
 func (e *Engine) operationView(results views.Operation) views.Operation {
-	v := &operationView{Operation: results, other: results, tty: e.tty, linked: e.linked}
+	v := &operationView{Operation: results, other: results, tty: e.tty, linked: e.linked, state: e.state}
 	if !e.opts.JSON && e.opts.stock == nil {
 		v.other = views.NewOperation(e.tty.viewOptions().ViewType, e.tty.progress.RunningInAutomation(), e.tty.progress)
 	}
@@ -48,6 +49,7 @@ func (v *operationView) Cancelled(planMode plans.Mode) {
 const inconsistentLocks = "Inconsistent dependency lock file"
 
 func (v *operationView) Diagnostics(diags tfdiags.Diagnostics) {
+	diags = v.state.rescue.truth(diags, v.other, v.state.enc, v.tty.opts.Commands.StatePush)
 	diags = v.linked.explain(withoutHalts(v.tty.ours(diags)))
 	v.tty.opts.Aside(func() { v.other.Diagnostics(diags) })
 }

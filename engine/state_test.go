@@ -85,6 +85,27 @@ func TestLostWriteWithoutFile(t *testing.T) {
 	b.free()
 }
 
+// OpenTofu says that it wrote errored.tfstate also where no file can be made:
+// in a container with a read-only root, or here in a directory that is gone.
+func TestLostWriteWhereNoFileCanBeMade(t *testing.T) {
+	for _, asJSON := range []bool{false, true} {
+		b := newBench(t)
+		dir, err := os.Getwd()
+		if err == nil {
+			err = os.Remove(dir)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		b.store.OnPut = func() error { return errors.New("507 insufficient storage") }
+		b.set = func(o *engine.Options) { o.JSON = asJSON }
+		p := b.fails(b.apply(one))
+		has(t, p.out+p.err, "thing-a", "It is printed above", "yuba state push errored.tfstate")
+		lacks(t, p.out+p.err, "has been written to the file")
+		b.free()
+	}
+}
+
 // A write that fails once and works at the end leaves no file behind.
 func TestErroredStateIsNotLeftBehind(t *testing.T) {
 	b := newBench(t)

@@ -24,6 +24,7 @@ type stateBackend struct {
 	kind      string // "http" or "local"
 	workspace string
 	client    *stateClient
+	rescue    *rescue // of the operation that is under way, if it has one
 	local     *backendlocal.Local
 	enc       encryption.StateEncryption
 	schema    *configschema.Block
@@ -68,7 +69,11 @@ func (b *stateBackend) StateMgr(ctx context.Context, workspace string) (statemgr
 	if workspace != backend.DefaultStateName {
 		return nil, backend.ErrWorkspacesNotSupported
 	}
-	return remote.NewState(b.client, b.enc), nil
+	s := remote.NewState(b.client, b.enc)
+	if b.rescue != nil {
+		return &rescuedState{s, b.rescue}, nil
+	}
+	return s, nil
 }
 
 func (b *stateBackend) DeleteWorkspace(context.Context, string, bool) error {

@@ -52,7 +52,6 @@ var errCancelled = errors.New("the operation was cancelled")
 type stateClient struct {
 	store       StateStore
 	forceUnlock string                   // the command that a hint names
-	onPutFailed func()                   // prepares errored.tfstate
 	onWait      func(*statemgr.LockInfo) // guarded by mu
 
 	hard   context.Context // done: nothing but Unlock is let through
@@ -66,7 +65,7 @@ type stateClient struct {
 var _ remote.ClientLocker = (*stateClient)(nil)
 
 func newStateClient(store StateStore, forceUnlock string) *stateClient {
-	c := &stateClient{store: store, forceUnlock: forceUnlock, info: map[string][]byte{}, onPutFailed: func() {}, onWait: func(*statemgr.LockInfo) {}}
+	c := &stateClient{store: store, forceUnlock: forceUnlock, info: map[string][]byte{}, onWait: func(*statemgr.LockInfo) {}}
 	c.hard, c.cancel = context.WithCancel(context.Background())
 	return c
 }
@@ -95,11 +94,7 @@ func (c *stateClient) Put(ctx context.Context, data []byte) error {
 	}
 	ctx, done := c.during(ctx)
 	defer done()
-	err := c.store.Put(ctx, data)
-	if err != nil {
-		c.onPutFailed()
-	}
-	return err
+	return c.store.Put(ctx, data)
 }
 
 func (c *stateClient) Delete(ctx context.Context) error {
