@@ -48,6 +48,7 @@ func TestProgramAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Setenv("YUBA_TEST_VALUE", "of the environment")
+	t.Setenv("TF_HTTP_PASSWORD", "canary")
 	for _, c := range []struct {
 		name   string
 		config values
@@ -59,6 +60,7 @@ func TestProgramAnswers(t *testing.T) {
 		{"no shell, and empty arguments are left out", values{"program": []any{"printf", "", `{"%s":"%s"}`, nil, "$HOME", "*"}}, map[string]any{"$HOME": "*"}},
 		{"working directory", values{"program": []string{"cat", "answer"}, "working_dir": dir}, map[string]any{"from": "file"}},
 		{"environment", values{"program": script(`printf '{"got":"%s"}' "$YUBA_TEST_VALUE"`)}, map[string]any{"got": "of the environment"}},
+		{"secrets of the engine", values{"program": script(`printf '{"got":"%s"}' "$TF_HTTP_PASSWORD"`)}, map[string]any{"got": ""}},
 		{"what it says on stderr is no error", values{"program": script(`echo hello >&2; echo '{}'`)}, map[string]any{}},
 		{"a null value", values{"program": script(`echo '{"a":null}'`)}, map[string]any{"a": ""}},
 		{"null", values{"program": script(`echo null`)}, nil},

@@ -8,6 +8,8 @@ import (
 	"io"
 	"os"
 	"os/exec"
+	"slices"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-log/tflog"
@@ -29,7 +31,7 @@ func run(ctx context.Context, argv []string, dir string, stdin []byte) (stdout [
 	}
 	cmd.Cancel = func() error { return cmd.Process.Signal(os.Interrupt) }
 	cmd.WaitDelay = killAfter
-	cmd.Dir = dir
+	cmd.Dir, cmd.Env = dir, environment(os.Environ())
 	cmd.Stdin = bytes.NewReader(stdin)
 	var out head
 	var said tail
@@ -45,6 +47,19 @@ func run(ctx context.Context, argv []string, dir string, stdin []byte) (stdout [
 		err = fmt.Errorf("it was interrupted (%w): %w", ended, err)
 	}
 	return out.b.Bytes(), stderr, err
+}
+
+// secrets are the variables of the environment that are meant for the engine
+// alone: the password and key of the state server, and the state's encryption.
+var secrets = []string{"TF_HTTP_PASSWORD", "TF_HTTP_CLIENT_PRIVATE_KEY_PEM", "TF_ENCRYPTION"}
+
+// environment is what the program gets of the environment: all but the
+// engine's own secrets, which it could print into the state.
+func environment(all []string) []string {
+	return slices.DeleteFunc(all, func(v string) bool {
+		name, _, _ := strings.Cut(v, "=")
+		return slices.Contains(secrets, name)
+	})
 }
 
 // head takes no more than maxStdout bytes.
