@@ -3,15 +3,19 @@ package engine
 import (
 	"context"
 	"fmt"
+	"maps"
 	"os"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/opentofu/opentofu/internal/addrs"
+	localexec "github.com/opentofu/opentofu/internal/builtin/provisioners/local-exec"
 	"github.com/opentofu/opentofu/internal/command/arguments"
 	"github.com/opentofu/opentofu/internal/command/flags"
 	"github.com/opentofu/opentofu/internal/configs"
 	"github.com/opentofu/opentofu/internal/configs/configload"
+	"github.com/opentofu/opentofu/internal/plugins"
+	"github.com/opentofu/opentofu/internal/provisioners"
 	"github.com/opentofu/opentofu/internal/tfdiags"
 	"github.com/opentofu/opentofu/internal/tofu"
 	"github.com/zclconf/go-cty/cty"
@@ -146,11 +150,18 @@ func (c *cli) engine(s settings) *Engine {
 		e.tty.results.DiagsWithNewline()
 	}
 	e.asker = newAsker(e.opts, e.tty)
-	if e.linked, err = link(c.Providers, c.backends(e)); err != nil {
+	if e.linked, err = link(c.Providers, c.backends(e), linkedProvisioners()); err != nil {
 		panic(err) // the providers are the program's own
 	}
 	e.tty.linked = e.linked
 	return e
+}
+
+// provisioners are those of stock tofu that need no connection: local-exec,
+// which with the provider external is all that starts a process, and only when
+// a configuration says so.
+func linkedProvisioners() plugins.ProvisionerFactories {
+	return plugins.ProvisionerFactories{"local-exec": func() (provisioners.Interface, error) { return localexec.New(), nil }}
 }
 
 // scope is what a verb needs besides the state.
@@ -207,10 +218,11 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 		}
 	}
 	e.loader = configload.NewLoaderFromSnapshot(snap)
-	for name, f := range parser.Sources() {
-		e.loader.Parser().ForceFileSource(name, f.Bytes)
-	}
-	e.tty.setSources(e.loader.Sources)
+	e.tty.setSources(func() map[string]*hcl.File { // those of the variables' files too
+		sources := maps.Clone(parser.Sources())
+		maps.Copy(sources, e.loader.Sources())
+		return sources
+	})
 	e.opts.Files = snap.Modules[""].Files
 
 	var warnings tfdiags.Diagnostics

@@ -124,3 +124,6 @@ func addModule(snap *configload.Snapshot, parser *configs.Parser, key, dir, sour
 	snap.Modules[key] = m
 	return diags
 }
+
+// HasConfig says whether a directory has a configuration.
+func HasConfig(dir string) bool { return configs.NewParser(configFS()).IsConfigDir(dir) }

@@ -33,7 +33,7 @@ type linked struct {
 	pool      *direct.Pool
 }
 
-func link(providers []Provider, backends builtin.Backends) (*linked, error) {
+func link(providers []Provider, backends builtin.Backends, provisioners plugins.ProvisionerFactories) (*linked, error) {
 	l := &linked{
 		factories: plugins.ProviderFactories{addrs.NewBuiltInProvider("terraform"): builtin.Factory(backends)},
 		locks:     depsfile.NewLocks(),
@@ -53,7 +53,7 @@ func link(providers []Provider, backends builtin.Backends) (*linked, error) {
 		l.addrs = append(l.addrs, a.String())
 	}
 	sort.Strings(l.addrs)
-	l.library = plugins.NewLibrary(l.factories, nil)
+	l.library = plugins.NewLibrary(l.factories, provisioners)
 	return l, nil
 }
 

@@ -80,7 +80,10 @@ func (b *stateBackend) DeleteWorkspace(context.Context, string, bool) error {
 	return backend.ErrWorkspacesNotSupported
 }
 
-func (b *stateBackend) Workspaces(context.Context) ([]string, error) {
+func (b *stateBackend) Workspaces(ctx context.Context) ([]string, error) {
+	if b.local != nil {
+		return b.local.Workspaces(ctx)
+	}
 	return nil, backend.ErrWorkspacesNotSupported
 }
 

@@ -25,6 +25,9 @@ type command struct {
 	example string
 	json    *engine.JSONForm // how -json tells errors; nil: on the standard error as always
 	setup   func(*flag.FlagSet) action
+
+	stock bool // a verb of stock tofu's, whose flags the engine parses
+	loose bool // the action gets the arguments as they are
 }
 
 // variable is one of the environment that a command reads.
@@ -34,6 +37,7 @@ type variable struct{ name, text string }
 func commands() []command {
 	var all []command
 	all = append(all, k8sCommands()...)
+	all = append(all, tofuCommands()...)
 	all = append(all, stateCommands()...)
 	all = append(all, providerCommands()...)
 	return append(all, versionCommand())

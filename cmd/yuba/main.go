@@ -30,6 +30,8 @@ type process struct {
 	// for each. Until then they end the process at once, as is right while
 	// there is nothing to clean up.
 	interrupts func() <-chan struct{}
+	// startDir is the working directory before -chdir.
+	startDir string
 }
 
 func main() {
@@ -98,6 +100,11 @@ func usagef(format string, args ...any) error { return usageError{fmt.Errorf(for
 
 // run carries out one command line and returns the process's exit code.
 func run(ctx context.Context, args []string, p process) int {
+	p.startDir, _ = os.Getwd() // without one, "" is as good as any other
+	args, err := changeDir(args)
+	if err != nil {
+		return report(p, &command{}, nil, err)
+	}
 	cmd, rest, help, err := find(args)
 	if err != nil {
 		fmt.Fprintf(p.stderr, "yuba: %v\n", err)
@@ -109,6 +116,16 @@ func run(ctx context.Context, args []string, p process) int {
 	flags := flag.NewFlagSet("yuba "+cmd.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // its own reports lack the program's manners
 	action := cmd.setup(flags)
+	if cmd.stock || cmd.loose {
+		help = help || asksHelp(rest)
+		switch {
+		case help:
+			return report(p, cmd, nil, cmd.help(p.stdout, flags))
+		case cmd.stock:
+			return stockVerb(ctx, p, cmd.name, rest)
+		}
+		return report(p, cmd, rest, action(ctx, p, rest))
+	}
 	words, err := parse(flags, rest)
 	switch {
 	case help || errors.Is(err, flag.ErrHelp):
@@ -166,6 +183,19 @@ func asksJSON(args []string) bool {
 	for _, a := range args {
 		switch a {
 		case "-json", "--json", "-json=true", "--json=true":
+			return true
+		case "--":
+			return false
+		}
+	}
+	return false
+}
+
+// asksHelp looks for -help in arguments that are not parsed here.
+func asksHelp(args []string) bool {
+	for _, a := range args {
+		switch a {
+		case "-h", "-help", "--help":
 			return true
 		case "--":
 			return false

@@ -5,13 +5,17 @@ import (
 	"encoding/json"
 	"flag"
 	"fmt"
+	"runtime"
 	"strings"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	engine "github.com/opentofu/opentofu/yuba"
 
 	"fediversity.eu/yuba/cmd/yuba/mirror"
+	"fediversity.eu/yuba/providers/external"
 	"fediversity.eu/yuba/providers/kubernetes"
+	"fediversity.eu/yuba/providers/local"
+	"fediversity.eu/yuba/providers/null"
 	"fediversity.eu/yuba/providers/oci"
 	"fediversity.eu/yuba/providers/random"
 )
@@ -31,9 +35,14 @@ type provider struct {
 	server           func(progress) func() tfprotov6.ProviderServer
 }
 
-// randomVersion is the version of the well-known provider whose resource
-// types and schemas the linked one has.
-const randomVersion = "3.7.2"
+// The versions of the well-known providers whose resource types and schemas
+// the linked ones have.
+const (
+	randomVersion   = "3.7.2"
+	nullVersion     = "3.2.4"
+	localVersion    = "2.5.3"
+	externalVersion = "2.3.5"
+)
 
 func linked() []provider {
 	// A pre-release would be chosen by no version constraint but its own:
@@ -49,6 +58,9 @@ func linked() []provider {
 		{random.Address, randomVersion, func(progress) func() tfprotov6.ProviderServer {
 			return random.Server(randomVersion)
 		}},
+		{null.Address, nullVersion, func(progress) func() tfprotov6.ProviderServer { return null.Server(nullVersion) }},
+		{local.Address, localVersion, func(progress) func() tfprotov6.ProviderServer { return local.Server(localVersion) }},
+		{external.Address, externalVersion, func(progress) func() tfprotov6.ProviderServer { return external.Server(externalVersion) }},
 	}
 }
 
@@ -72,10 +84,15 @@ func providerCommands() []command {
 	return []command{
 		{
 			name:    "providers",
-			summary: "List the providers in this program.",
+			summary: "List the providers in this program, or those that a configuration needs.",
+			about:   "With a configuration in the working directory: which providers it and its state need, as stock tofu lists them.",
+			loose:   true,
 			example: "yuba providers",
 			setup: func(*flag.FlagSet) action {
-				return func(_ context.Context, p process, args []string) error {
+				return func(ctx context.Context, p process, args []string) error {
+					if engine.HasConfig(".") {
+						return exitCode(stockVerb(ctx, p, "providers", args))
+					}
 					if err := noArgs(args); err != nil {
 						return err
 					}
@@ -130,7 +147,10 @@ func versionCommand() command {
 					return err
 				}
 				if *asJSON {
-					return json.NewEncoder(p.stdout).Encode(map[string]string{"yuba": version, "opentofu": engine.Version()})
+					return json.NewEncoder(p.stdout).Encode(map[string]string{
+						"yuba": version, "opentofu": engine.Version(),
+						"terraform_version": engine.Version(), "platform": runtime.GOOS + "_" + runtime.GOARCH, // as stock tofu has them
+					})
 				}
 				_, err := fmt.Fprintf(p.stdout, "yuba %s (OpenTofu %s)\n", version, engine.Version())
 				return err
