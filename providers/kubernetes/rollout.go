@@ -53,6 +53,10 @@ func (r *rolloutResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 				Optional:    true,
 				Description: "How long the pod may take to become ready, such as 90s; a pod that is set back has the same time. progressDeadlineSeconds has no say. Default: " + DefaultTimeout + ".",
 			},
+			"persistence": schema.StringAttribute{
+				Optional:    true,
+				Description: "How long a reason that cannot heal by itself, such as an image that the registry does not have, must last until the rollout fails early. With the value of timeout it never does. Default: 20s.",
+			},
 			"id": schema.StringAttribute{
 				Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
 				Description: "namespace/name of the Deployment.",
@@ -68,6 +72,7 @@ func (r *rolloutResource) ValidateConfig(_ context.Context, req resource.Validat
 		return
 	}
 	a.duration("timeout", &resp.Diagnostics)
+	a.duration("persistence", &resp.Diagnostics)
 	for _, part := range []string{"namespace", "name"} {
 		// What isn't known yet comes from objects that exist by then.
 		if s := a.str(part); a[part].IsKnown() && !a[part].IsNull() {
@@ -109,7 +114,7 @@ func (r *rolloutResource) Update(ctx context.Context, req resource.UpdateRequest
 	plan, perr := attrsOf(req.Plan.Raw)
 	state, serr := attrsOf(req.State.Raw)
 	if perr == nil && serr == nil && plan["generation"].Equal(state["generation"]) {
-		resp.State.Raw = req.Plan.Raw // another timeout is no rollout
+		resp.State.Raw = req.Plan.Raw // other times are no rollout
 		return
 	}
 	if state, ok := r.run(ctx, req.Plan.Raw, &resp.Diagnostics); ok {
@@ -124,7 +129,7 @@ func (r *rolloutResource) Delete(context.Context, resource.DeleteRequest, *resou
 type target struct {
 	namespace, name, uid string
 	generation           int64
-	timeout              time.Duration
+	timeout, persistence time.Duration
 	within               string // the timeout as the user wrote it
 }
 
@@ -144,6 +149,9 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 	}
 	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", diags), within: cmp.Or(a.str("timeout"), DefaultTimeout)}
 	t.generation, _ = a.int("generation")
+	if t.persistence = r.persist; a.str("persistence") != "" {
+		t.persistence = a.duration("persistence", diags)
+	}
 	if diags.HasError() {
 		return state, false
 	}
@@ -172,8 +180,11 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 		return state, false
 	}
 	summary := "The rollout of " + t.label() + " failed"
-	if out.expired {
+	switch {
+	case out.expired:
 		summary = fmt.Sprintf("The rollout of %s was not complete within %s", t.label(), t.within)
+	case out.verdict.Stuck != "":
+		out.early = t.persistence
 	}
 	diags.AddError(summary, out.why()+"\n\n"+r.setBack(ctx, c, mirror, t, out))
 	return state, false
@@ -185,6 +196,8 @@ type outcome struct {
 	live    client.Object // the Deployment, when it is done
 	expired bool          // the time was over
 	err     error         // the cluster could not be looked at
+	early   time.Duration // after which it was given up, when that is before its time
+	inside  []string      // what the pod says of itself
 }
 
 func (o outcome) why() string {
@@ -194,16 +207,30 @@ func (o outcome) why() string {
 	case o.err != nil:
 		return o.verdict.Why() + "\nThe API server could not be asked at the end: " + o.err.Error()
 	}
-	return o.verdict.Why()
+	lines := append([]string{o.verdict.Why()}, o.inside...)
+	if o.early > 0 {
+		lines = append(lines, fmt.Sprintf("This does not heal by itself: it was given up after %s.", o.early))
+	}
+	return strings.Join(lines, "\n")
 }
 
 // wait looks at the Deployment until it is done, has failed, or time is up.
 // What breaks in between (watches, connections, the API server) is waited out:
 // only the verdict and the operator's time decide.
-func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *client.Mirror, t target) outcome {
+func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *sharedMirror, t target) outcome {
+	out := r.watchUntil(ctx, c, m, t)
+	if out.verdict.State != rollout.Done && out.verdict.Pod != "" && ctx.Err() == nil {
+		// Before anything is set back: then the pod is gone.
+		out.inside = inside(ctx, c, m.Object(atPods, out.verdict.Pod))
+	}
+	return out
+}
+
+func (r *rolloutResource) watchUntil(ctx context.Context, c *client.Client, m *sharedMirror, t target) outcome {
+	started := time.Now()
 	deadline, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
-	patience := rollout.Patience{Grace: r.persist}
+	patience := rollout.Patience{Grace: t.persistence}
 	out := outcome{verdict: rollout.Verdict{Message: "nothing is known of the Deployment"}}
 	said := ""
 	for {
@@ -211,7 +238,11 @@ func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *client.
 		synced, err := m.Synced()
 		out.err = err
 		if synced {
-			out.verdict = patience.Judge(rollout.Deployment(snapshot(m, t.name), t.uid, t.generation), time.Now())
+			s := snapshot(m, t.name)
+			if time.Since(started) > lookCloser {
+				s = m.related.explain(deadline, s)
+			}
+			out.verdict = patience.Judge(rollout.Deployment(s, t.uid, t.generation), time.Now())
 		}
 		now := out.verdict.Message
 		if err != nil {
@@ -256,6 +287,10 @@ func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *client.
 	}
 }
 
+// lookCloser is the time from which on a rollout that isn't complete is worth
+// further requests.
+const lookCloser = 3 * time.Second
+
 // settleChanges is the pause after a change until the next look.
 const settleChanges = 50 * time.Millisecond
 
@@ -293,7 +328,7 @@ func (r *rolloutResource) confirm(ctx context.Context, c *client.Client, t targe
 
 // setBack puts the last template whose rollout was complete back in place,
 // waits for it, and gives the story of that as text.
-func (r *rolloutResource) setBack(ctx context.Context, c *client.Client, m *client.Mirror, t target, failed outcome) string {
+func (r *rolloutResource) setBack(ctx context.Context, c *client.Client, m *sharedMirror, t target, failed outcome) string {
 	if failed.verdict.Absent {
 		return "There is nothing to set back."
 	}

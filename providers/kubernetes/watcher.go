@@ -1,8 +1,12 @@
 package kubernetes
 
 import (
+	"cmp"
 	"context"
 	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/rollout"
@@ -18,8 +22,9 @@ type watcher struct {
 
 type sharedMirror struct {
 	*client.Mirror
-	users int
-	stop  context.CancelFunc
+	related related
+	users   int
+	stop    context.CancelFunc
 }
 
 // What a rollout looks at, in the order of rolloutKinds.
@@ -41,20 +46,20 @@ func rolloutKinds() []client.MirrorKind {
 
 // acquire gives the mirror of a namespace; release ends the use of it. The
 // mirror outlives the request that started it: others may use it too.
-func (w *watcher) acquire(namespace string) (m *client.Mirror, release func()) {
+func (w *watcher) acquire(namespace string) (m *sharedMirror, release func()) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	s := w.mirrors[namespace]
 	if s == nil {
 		ctx, stop := context.WithCancel(context.Background())
-		s = &sharedMirror{Mirror: w.client.NewMirror(ctx, namespace, rolloutKinds()), stop: stop}
+		s = &sharedMirror{related: related{client: w.client, namespace: namespace}, Mirror: w.client.NewMirror(ctx, namespace, rolloutKinds()), stop: stop}
 		if w.mirrors == nil {
 			w.mirrors = map[string]*sharedMirror{}
 		}
 		w.mirrors[namespace] = s
 	}
 	s.users++
-	return s.Mirror, func() {
+	return s, func() {
 		w.mu.Lock()
 		defer w.mu.Unlock()
 		if s.users--; s.users == 0 {
@@ -64,8 +69,76 @@ func (w *watcher) acquire(namespace string) (m *client.Mirror, release func()) {
 	}
 }
 
+// related keeps what was read of objects that only a rollout in trouble needs:
+// they are asked for, and not followed.
+type related struct {
+	client    *client.Client
+	namespace string
+
+	mu    sync.Mutex
+	known map[rollout.Ref]lookup
+}
+
+// lookup is one answer: the object, nil when there is none.
+type lookup struct {
+	object client.Object
+	err    error // there was no answer
+	at     time.Time
+}
+
+const (
+	// lookAgain is the age from which on an object is read anew.
+	lookAgain = 5 * time.Second
+	// refusedAgain is the same after a refusal: rights come rarely.
+	refusedAgain = time.Minute
+	// relatedTime bounds one read: the verdict must not wait for it.
+	relatedTime = 5 * time.Second
+)
+
+// explain adds to a snapshot the objects that it needs. What can't be read, or
+// is forbidden to us, is left out.
+func (r *related) explain(ctx context.Context, s rollout.Snapshot) rollout.Snapshot {
+	s.Related = map[rollout.Ref]client.Object{}
+	for range 2 { // a claim leads to its class
+		for _, ref := range rollout.Needs(s) {
+			if l := r.read(ctx, ref); l.err == nil {
+				s.Related[ref] = l.object
+			}
+		}
+	}
+	return s
+}
+
+func (r *related) read(ctx context.Context, ref rollout.Ref) lookup {
+	r.mu.Lock()
+	l, ok := r.known[ref]
+	r.mu.Unlock()
+	age := lookAgain
+	if apierrors.IsForbidden(l.err) {
+		age = refusedAgain
+	}
+	if ok && time.Since(l.at) < age {
+		return l
+	}
+	ctx, cancel := context.WithTimeout(ctx, relatedTime)
+	defer cancel()
+	api := map[string]string{"StorageClass": "storage.k8s.io/v1"}[ref.Kind]
+	l.object, l.err = r.client.Get(ctx, client.Builtin(cmp.Or(api, "v1"), ref.Kind), r.namespace, ref.Name)
+	if apierrors.IsNotFound(l.err) {
+		l.object, l.err = nil, nil
+	}
+	l.at = time.Now()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.known == nil {
+		r.known = map[rollout.Ref]lookup{}
+	}
+	r.known[ref] = l
+	return l
+}
+
 // snapshot is what the verdict on one Deployment is made from.
-func snapshot(m *client.Mirror, name string) rollout.Snapshot {
+func snapshot(m *sharedMirror, name string) rollout.Snapshot {
 	return rollout.Snapshot{
 		Deployment:  m.Object(atDeployments, name),
 		ReplicaSets: m.Objects(atReplicaSets),

@@ -54,6 +54,7 @@ type Object = map[string]any
 // needs no closing: connections are shared by the process and end when idle.
 type Client struct {
 	http         *http.Client
+	http1        func() (*http.Client, error) // the same without HTTP/2, for upgrades
 	base         *url.URL
 	fieldManager string
 	groups       memo[schema.GroupVersion, map[string]Kind]
@@ -72,14 +73,27 @@ func New(cfg *rest.Config, userAgent, fieldManager string) (*Client, error) {
 		return nil, fmt.Errorf("server address in the kubeconfig: %w", err)
 	}
 	base.Path = strings.TrimSuffix(base.Path, "/")
-	hc, err := rest.HTTPClientFor(cfg)
+	hc, err := httpClient(cfg)
 	if err != nil {
 		return nil, fmt.Errorf("client for %s: %w", redact(base), err)
+	}
+	http1 := sync.OnceValues(func() (*http.Client, error) {
+		cfg := rest.CopyConfig(cfg)
+		cfg.NextProtos = []string{"http/1.1"}
+		return httpClient(cfg)
+	})
+	return &Client{http: hc, http1: http1, base: base, fieldManager: fieldManager}, nil
+}
+
+func httpClient(cfg *rest.Config) (*http.Client, error) {
+	hc, err := rest.HTTPClientFor(cfg)
+	if err != nil {
+		return nil, err
 	}
 	// An API server never redirects; whoever does must not get our credentials.
 	own := *hc
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
-	return &Client{http: &own, base: base, fieldManager: fieldManager}, nil
+	return &own, nil
 }
 
 // muteKlog keeps client-go's transport from writing to standard error, which
@@ -288,6 +302,7 @@ type request struct {
 	method, path, contentType string
 	query                     url.Values
 	body                      []byte
+	header                    http.Header // further ones
 }
 
 func (c *Client) object(ctx context.Context, r request) (Object, []string, error) {
@@ -381,6 +396,10 @@ func (c *Client) once(ctx context.Context, r request) (body []byte, warnings []s
 }
 
 func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
+	return c.openWith(ctx, c.http, r)
+}
+
+func (c *Client) openWith(ctx context.Context, hc *http.Client, r request) (*http.Response, error) {
 	u := *c.base
 	// The segments of r.path are escaped already.
 	u.RawPath = u.EscapedPath() + r.path
@@ -398,11 +417,14 @@ func (c *Client) open(ctx context.Context, r request) (*http.Response, error) {
 	if err != nil {
 		return nil, err
 	}
+	for name, values := range r.header {
+		req.Header[name] = values
+	}
 	req.Header.Set("Accept", "application/json")
 	if r.contentType != "" {
 		req.Header.Set("Content-Type", r.contentType)
 	}
-	return c.http.Do(req)
+	return hc.Do(req)
 }
 
 // statusError makes the server's answer an error: its Status when there is

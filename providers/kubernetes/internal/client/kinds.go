@@ -51,6 +51,8 @@ func builtin(gvk schema.GroupVersionKind) (Kind, bool) {
 		switch gvk.Kind {
 		case "Namespace":
 			res = "-namespaces"
+		case "Node":
+			res = "-nodes"
 		case "PersistentVolume":
 			res = "-persistentvolumes"
 		case "ConfigMap":
@@ -109,6 +111,10 @@ func builtin(gvk schema.GroupVersionKind) (Kind, bool) {
 			res = "-clusterroles"
 		case "ClusterRoleBinding":
 			res = "-clusterrolebindings"
+		}
+	case "storage.k8s.io/v1":
+		if gvk.Kind == "StorageClass" {
+			res = "-storageclasses"
 		}
 	case "node.k8s.io/v1":
 		if gvk.Kind == "RuntimeClass" {
