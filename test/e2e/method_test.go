@@ -464,6 +464,68 @@ func TestObjectsMadeByKubectlAreAdopted(t *testing.T) {
 	unchanged(w)
 }
 
+// However a quantity is written: it is no change, and one that leaves the
+// group file leaves the pod.
+func TestQuantities(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	web := node("web", "one")
+	web.More = map[string]any{
+		"storage": map[string]any{"class": "standard", "size": "1024Mi"},
+		"resources": map[string]any{
+			"requests": map[string]any{"cpu": "0.5", "memory": "1048576Ki"},
+			"limits":   map[string]any{"cpu": "1000m", "memory": "1.5Gi"},
+		},
+	}
+	w.Group(web)
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	unchanged(w)
+	if got, want := w.Get("deployment/web", ".spec.template.spec.containers[0].resources"), `{"limits":{"cpu":"1","memory":"1536Mi"},"requests":{"cpu":"500m","memory":"1Gi"}}`; got != want {
+		t.Errorf("the pod's resources are %s, want %s", got, want)
+	}
+	claim := w.Get("pvc/web-state", ".metadata.uid")
+	w.Group(node("web", "one"))
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	unchanged(w)
+	if got := w.Get("deployment/web", ".spec.template.spec.containers[0].resources"); got != "{}" {
+		t.Errorf("the pod's resources are %s", got)
+	}
+
+	// A size that the volume can't have is refused by the plan.
+	for _, size := range []string{"2Gi", "500Mi"} {
+		w.Edit(func(g map[string]any) { g["storage"].(map[string]any)["size"] = size })
+		says(t, w.Must(1, "k8s", "plan"), "web-state", "orbidden")
+	}
+	if got := w.Get("pvc/web-state", ".metadata.uid"); got != claim {
+		t.Errorf("the claim was %s and is %s", claim, got)
+	}
+	w.Free()
+}
+
+// Who wants to be rid of a group may have lost what it was made from.
+func TestDestroyNeedsOnlyTheCluster(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	registry := httptest.NewServer(httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.Lab.Registry}))
+	defer registry.Close()
+	w.Env["K8S_REGISTRY"] = strings.TrimPrefix(registry.URL, "http://")
+	w.Group(node("web", "one"), world.Node{Name: "db", Image: lab.Image{Behaviour: lab.ConfigError}})
+	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "5s" })
+	w.Must(1, "k8s", "apply", "-auto-approve")
+	registry.Close()
+	w.Edit(func(g map[string]any) {
+		g["runtimeClass"] = "gone"
+		for _, n := range g["nodes"].([]any) {
+			n.(map[string]any)["image"] = map[string]any{"archive": "gone.tar"}
+		}
+	})
+	w.Must(0, "k8s", "destroy", "-auto-approve")
+	w.Unchanged()
+	if got := w.Must(0, "state", "list").Stdout; got != "" {
+		t.Errorf("the state still has:\n%s", got)
+	}
+}
+
 // plain is an object as somebody would have written it.
 func plain(t *testing.T, text string) string {
 	t.Helper()
