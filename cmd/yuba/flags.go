@@ -67,6 +67,10 @@ func (l *lockFlags) register(f *flag.FlagSet) {
 	f.Var((*duration)(&l.lockTimeout), "lock-timeout", "how long to wait for a lock that somebody else holds, a `duration` such as 60s (default 0s)")
 }
 
+// parallelism is more than stock tofu's 10: an object that waits for its pod
+// would keep ten others from beginning.
+const parallelism = 64
+
 // planFlags shape a plan.
 type planFlags struct {
 	destroy, refreshOnly       bool
@@ -85,7 +89,7 @@ func (p *planFlags) register(f *flag.FlagSet, destroys bool) {
 	f.BoolVar(&p.refresh, "refresh", true, "plan on what the state says, without a look at what cluster and registry hold")
 	f.Var(&p.targets, "target", "work on this `address` and what it needs only; may be given several times")
 	f.Var(&p.excludes, "exclude", "leave out this `address` and what needs it; may be given several times")
-	p.parallelism = 10
+	p.parallelism = parallelism
 	f.Var((*number)(&p.parallelism), "parallelism", "work on this `number` of objects at a time")
 	f.BoolVar(&p.input, "input", true, "never ask: fail where a question would have been asked")
 }

@@ -156,9 +156,7 @@ func (d *Display) Event(e Event) {
 	case !running || e.Action == "refresh" || e.Action == "read":
 		if e.Phase == Failed {
 			d.redraw(d.paint(red, "✗ ") + e.Subject + ": " + verbs(e.Action).failed + "\n")
-		} else {
-			d.redraw("")
-		}
+		} // else the next tick does: what takes no time would only flicker
 	case e.Phase == Failed:
 		d.redraw(fmt.Sprintf("%s%s: %s after %s\n", d.paint(red, "✗ "), e.Subject, verbs(e.Action).failed, took))
 	default:

@@ -1,0 +1,349 @@
+package e2e
+
+import (
+	"encoding/json"
+	"os"
+	"os/exec"
+	"os/signal"
+	"path/filepath"
+	"regexp"
+	"strconv"
+	"strings"
+	"syscall"
+	"testing"
+	"unicode/utf8"
+	"unsafe"
+
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
+)
+
+// bare runs yuba with nothing around it: no environment, no state server.
+func bare(t *testing.T, args ...string) world.Result {
+	t.Helper()
+	cmd := exec.Command(world.Program(t), args...)
+	cmd.Dir, cmd.Env = t.TempDir(), []string{}
+	return world.Run(t, cmd)
+}
+
+// Each command has a help page, whose example uses only flags that the page
+// lists.
+func TestHelp(t *testing.T) {
+	t.Parallel()
+	overview := bare(t)
+	names := regexp.MustCompile(`(?m)^  ([a-z0-9]+(?:[ -][a-z]+)*)  +[A-Z]`).FindAllStringSubmatch(overview.Stdout, -1)
+	if len(names) < 15 {
+		t.Fatalf("the overview lists %d commands: %v", len(names), overview)
+	}
+	for _, n := range names {
+		page := bare(t, append(strings.Fields(n[1]), "-h")...)
+		if page.Code != 0 || page.Stderr != "" || !strings.HasPrefix(page.Stdout, "Usage: yuba "+n[1]) {
+			t.Errorf("%s -h: %v", n[1], page)
+		}
+		if same := bare(t, append([]string{"help"}, strings.Fields(n[1])...)...); same.Stdout != page.Stdout {
+			t.Errorf("help %s is another page: %v", n[1], same)
+		}
+		_, rest, _ := strings.Cut(page.Stdout, "\nExample:\n")
+		example, flags, _ := strings.Cut(rest, "\n\n")
+		for line := range strings.Lines(example) {
+			line, ok := strings.CutPrefix(strings.TrimSpace(line), "yuba "+n[1])
+			if !ok {
+				continue
+			}
+			for _, f := range regexp.MustCompile(` -([a-z-]+)`).FindAllStringSubmatch(line, -1) {
+				if !strings.Contains(flags, "\n  -"+f[1]) {
+					t.Errorf("the example of %s uses -%s, which its page does not list:\n%s", n[1], f[1], page.Stdout)
+				}
+			}
+		}
+		if example == "" {
+			t.Errorf("%s has no example", n[1])
+		}
+	}
+}
+
+// Asking for help does nothing else.
+func TestHelpRunsNothing(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	for _, args := range [][]string{{"help", "k8s", "apply", "-auto-approve"}, {"k8s", "help", "apply", "-auto-approve"}, {"k8s", "apply", "-auto-approve", "-h"}} {
+		if r := w.Must(0, args...); !strings.HasPrefix(r.Stdout, "Usage: yuba k8s apply ") {
+			t.Errorf("%q: %v", args, r)
+		}
+	}
+	w.Unchanged()
+}
+
+func TestUsageErrors(t *testing.T) {
+	t.Parallel()
+	for args, want := range map[string]string{
+		"deploy":                               `no command "deploy"`,
+		"k8s deploy":                           "it has: plan, apply,",
+		"k8s plan -colour":                     "-colour",
+		"k8s plan web":                         `unexpected argument "web"`,
+		"k8s plan -parallelism=0":              "1 or more",
+		"k8s plan -lock-timeout=5":             "60s",
+		"k8s plan -lock-timeout=-5s":           "60s",
+		"k8s plan -destroy -refresh-only":      "exclude each other",
+		"k8s plan -target=a.b -exclude=c.d":    "exclude each other",
+		"k8s apply -target=a.b group.plan":     "-target",
+		"k8s apply group.plan -group=x":        "-group",
+		"k8s destroy group.plan":               "group.plan",
+		"k8s output one two":                   "at most one",
+		"k8s import kubernetes_object.only":    "ID",
+		"force-unlock":                         "argument is missing",
+		"state serve":                          "-dir",
+		"k8s export -group=none -- a -group=b": "one directory",
+	} {
+		r := bare(t, strings.Fields(args)...)
+		if r.Code != 1 || r.Stdout != "" || !strings.Contains(r.Stderr, want) {
+			t.Errorf("yuba %s: want %q, got %v", args, want, r)
+		}
+	}
+}
+
+// Whoever reads -json gets JSON and nothing else, whatever goes wrong.
+func TestJSONOnlyIsJSON(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	if err := os.WriteFile(filepath.Join(w.Dir, "bad.json"), []byte(`{"version":9}`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, c := range []struct {
+		unset string
+		args  string
+		code  int
+	}{
+		{"", "k8s plan -json -colour", 1},
+		{"", "k8s plan --json surplus", 1},
+		{"", "k8s plan -json -group=nowhere.json", 1},
+		{"", "k8s apply -json -auto-approve -group=bad.json", 1},
+		{"", "k8s apply -json", 1},
+		{"", "k8s apply group.json -json", 1},
+		{"KUBE_CONFIG_PATH", "k8s plan -json", 1},
+		{"TF_HTTP_ADDRESS", "k8s destroy -json -auto-approve", 1},
+		{"", "k8s plan -json -out=x", 0},
+		{"", "k8s apply -json x", 0},
+		{"", "k8s apply -json x", 1}, // stale now
+	} {
+		env := w.Env[c.unset]
+		delete(w.Env, c.unset)
+		r := w.Must(c.code, strings.Fields(c.args)...)
+		if c.unset != "" {
+			w.Env[c.unset] = env
+		}
+		if r.Stderr != "" {
+			t.Errorf("yuba %s: %v", c.args, r)
+		}
+		told := false
+		for line := range strings.Lines(r.Stdout) {
+			var m struct {
+				Type       string
+				Diagnostic struct{ Severity string }
+			}
+			if err := json.Unmarshal([]byte(line), &m); err != nil || m.Type == "" {
+				t.Errorf("yuba %s: %v: %s", c.args, err, line)
+			}
+			told = told || m.Type == "diagnostic" && m.Diagnostic.Severity == "error"
+		}
+		if told != (c.code == 1) {
+			t.Errorf("yuba %s: an error is told: %v", c.args, r)
+		}
+	}
+	for args, code := range map[string]int{
+		"k8s validate -json": 0, "k8s validate -json -group=bad.json": 1, "k8s output -json": 0, "k8s output nodes -json": 0,
+		"k8s show -json": 0, "k8s show x -json": 0, "k8s nodes -json": 0, "version -json": 0, "k8s schema": 0,
+	} {
+		if r := w.Must(code, strings.Fields(args)...); !json.Valid([]byte(r.Stdout)) || r.Stderr != "" {
+			t.Errorf("yuba %s: %v", args, r)
+		}
+	}
+	w.Free()
+}
+
+// "| head -1" ends the output, not the run: that would leave the state locked
+// or half applied.
+func TestReaderThatLeaves(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	for _, args := range [][]string{{"k8s", "plan"}, {"k8s", "apply", "-auto-approve"}, {"k8s", "apply", "-auto-approve", "-json"}} {
+		read, write, err := os.Pipe()
+		if err != nil {
+			t.Fatal(err)
+		}
+		read.Close()
+		cmd := w.Command(args...)
+		cmd.Stdout, cmd.Stderr = write, write
+		if err := cmd.Run(); err != nil {
+			t.Errorf("yuba %q: %v", args, err)
+		}
+		write.Close()
+		w.Free()
+	}
+	w.Must(0, "k8s", "plan", "-detailed-exitcode")
+}
+
+// While nothing is locked, a signal ends the program as it ends any other.
+func TestSignalBeforeAnythingIsLocked(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	fifo := filepath.Join(w.Dir, "fifo")
+	if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	cmd := w.Command("k8s", "plan", "-group=fifo")
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(fifo, os.O_WRONLY, 0) // when it has opened the other end
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	cmd.Wait()
+	if s := cmd.ProcessState.Sys().(syscall.WaitStatus); !s.Signaled() {
+		t.Errorf("it ended with %s", cmd.ProcessState)
+	}
+}
+
+// A terminal that is closed, like a CI job that is ended, is no reason to
+// leave the state locked.
+func TestHangUpDuringRollout(t *testing.T) {
+	t.Parallel()
+	for _, s := range []syscall.Signal{syscall.SIGHUP, syscall.SIGTERM} {
+		if signal.Ignored(s) {
+			continue // the tests run under nohup
+		}
+		w := world.New(t)
+		cmd, out := waiting(t, w)
+		if err := cmd.Process.Signal(s); err != nil {
+			t.Fatal(err)
+		}
+		cmd.Wait()
+		if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(out.String(), "Interrupted while waiting for the rollout") {
+			t.Errorf("%s: %s\n%s", s, cmd.ProcessState, out)
+		}
+		w.Free()
+	}
+}
+
+// terminal is a pseudo terminal: what a person sees and types at.
+type terminal struct {
+	*os.File
+	out text
+	end chan struct{}
+}
+
+// onTerminal starts a command on a terminal of this size.
+func onTerminal(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *terminal {
+	t.Helper()
+	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { master.Close() })
+	ioctl := func(request uintptr, arg unsafe.Pointer) {
+		if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(arg)); e != 0 {
+			t.Fatal(e)
+		}
+	}
+	var unlock, number int32
+	ioctl(syscall.TIOCSPTLCK, unsafe.Pointer(&unlock))
+	ioctl(syscall.TIOCGPTN, unsafe.Pointer(&number))
+	ioctl(syscall.TIOCSWINSZ, unsafe.Pointer(&[4]uint16{rows, columns}))
+	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(int(number)), os.O_RDWR|syscall.O_NOCTTY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer slave.Close()
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
+	cmd.Env = append(cmd.Env, "TERM=xterm")
+	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
+	if err := cmd.Start(); err != nil {
+		t.Fatal(err)
+	}
+	term := &terminal{File: master, end: make(chan struct{})}
+	go func() {
+		defer close(term.end)
+		b := make([]byte, 4096)
+		for {
+			n, err := master.Read(b)
+			term.out.Write(b[:n])
+			if err != nil { // EIO when the last process has closed it
+				return
+			}
+		}
+	}()
+	return term
+}
+
+// shows waits until the terminal has shown some text.
+func (term *terminal) shows(t *testing.T, what string) {
+	t.Helper()
+	world.Eventually(t, what, func() bool { return strings.Contains(term.out.String(), what) })
+}
+
+// types types.
+func (term *terminal) types(t *testing.T, keys string) {
+	t.Helper()
+	if _, err := term.WriteString(keys); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// On a terminal one is asked, and sees how far it is, in lines that fit.
+func TestApplyOnATerminal(t *testing.T) {
+	t.Parallel()
+	const columns = 64
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Behaviour: "never-ready"}})
+	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "1h" })
+
+	cmd := w.Command("k8s", "apply")
+	term := onTerminal(t, cmd, columns, 24)
+	term.shows(t, "Enter a value:")
+	term.types(t, "\x03")
+	<-term.end
+	cmd.Wait()
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(term.out.String(), "nothing was changed") {
+		t.Errorf("^C at the question: %s\n%s", cmd.ProcessState, &term.out)
+	}
+	w.Unchanged()
+	w.Free()
+
+	cmd = w.Command("k8s", "apply")
+	term = onTerminal(t, cmd, columns, 24)
+	term.shows(t, "Enter a value:")
+	term.types(t, "yes\n")
+	term.shows(t, "0/1 ready: r") // running, but cut to fit
+	term.types(t, "\x03")
+	<-term.end
+	cmd.Wait()
+	out := term.out.String()
+	if cmd.ProcessState.ExitCode() != 1 {
+		t.Errorf("^C during the rollout: %s\n%s", cmd.ProcessState, out)
+	}
+	for _, want := range []string{"creation complete after", "Interrupt received", "kubernetes_rollout.node_web: creation failed after"} {
+		if !strings.Contains(out, want) {
+			t.Errorf("it does not show %q:\n%s", want, out)
+		}
+	}
+	escape := regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
+	for line := range strings.SplitSeq(out, "\n") {
+		line = escape.ReplaceAllString(strings.TrimRight(line, "\r"), "")
+		line = line[strings.LastIndex(line, "\r")+1:]
+		if live := strings.HasPrefix(line, "  kubernetes_rollout.node_web: creating ("); live && utf8.RuneCountInString(line) >= columns {
+			t.Errorf("a line for %d columns: %q", columns, line)
+		}
+	}
+	if _, rest, _ := strings.Cut(out, "creation failed after"); strings.Contains(rest, "creating (") {
+		t.Errorf("the live lines stay after the end:\n%s", out)
+	}
+	w.Free()
+}
