@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -313,5 +314,43 @@ func TestSameHost(t *testing.T) {
 		if got := SameHost(a, b); got != want || errA != nil || errB != nil {
 			t.Errorf("%s for %s: %v", pair[0], pair[1], got)
 		}
+	}
+}
+
+// Where plain HTTP is allowed, a registry that has TLS still gets nothing in clear, however slow it is or whatever its
+// certificate.
+func TestNothingInClearToWhoSpeaksTLS(t *testing.T) {
+	var asked atomic.Int32
+	handler := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { asked.Add(1) })
+	secure, plain := httptest.NewUnstartedServer(handler), httptest.NewServer(handler)
+	secure.Config.ErrorLog = log.New(io.Discard, "", 0)
+	secure.StartTLS()
+	defer secure.Close()
+	defer plain.Close()
+	for _, c := range []struct {
+		name, url string
+		inner     http.RoundTripper
+		refused   bool
+	}{
+		{"its certificate is trusted", secure.URL, secure.Client().Transport, true},
+		{"its certificate is not trusted", secure.URL, http.DefaultTransport, true},
+		{"it has no TLS", plain.URL, http.DefaultTransport, false},
+	} {
+		t.Run(c.name, func(t *testing.T) {
+			client := http.Client{Transport: &guard{inner: c.inner, plainAllowed: func(string) bool { return true }}}
+			_, host, _ := strings.Cut(c.url, "://")
+			for range 2 {
+				resp, err := client.Get("http://" + host + "/v2/")
+				if err == nil {
+					resp.Body.Close()
+				}
+				if refused := errors.Is(err, errSpeaksTLS); refused != c.refused || !refused && err != nil {
+					t.Errorf("http to %s: %v", c.url, err)
+				}
+			}
+		})
+	}
+	if got := asked.Load(); got != 1+2 { // the question whether it has TLS, and what is sent in clear to the plain one
+		t.Errorf("the servers were asked %d times", got)
 	}
 }

@@ -1,11 +1,14 @@
 package registry
 
 import (
+	"crypto/tls"
+	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 )
 
@@ -13,7 +16,48 @@ import (
 type guard struct {
 	inner        http.RoundTripper
 	plainAllowed func(hostport string) bool
+
+	mu     sync.Mutex
+	secure map[string]bool // by host: whether it speaks TLS
 }
+
+// speaksTLS tells whether a host that may be spoken to in clear has TLS nevertheless, be it with a certificate that we
+// don't trust. go-containerregistry would let http win already when https takes more than 300 ms, and send the
+// credentials in clear.
+func (g *guard) speaksTLS(req *http.Request) (bool, error) {
+	host := req.URL.Host
+	g.mu.Lock()
+	secure, known := g.secure[host]
+	g.mu.Unlock()
+	if known {
+		return secure, nil
+	}
+	ask, err := http.NewRequestWithContext(req.Context(), http.MethodGet, "https://"+host+"/v2/", nil)
+	if err != nil {
+		return false, err
+	}
+	ask.Header.Set("User-Agent", req.UserAgent())
+	resp, err := g.inner.RoundTrip(ask)
+	if err == nil {
+		resp.Body.Close()
+	}
+	if ctxErr := req.Context().Err(); err != nil && ctxErr != nil {
+		return false, ctxErr
+	}
+	var alert tls.AlertError
+	var certificate *tls.CertificateVerificationError
+	secure = err == nil || errors.As(err, &certificate) || errors.As(err, &alert)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.secure == nil {
+		g.secure = map[string]bool{}
+	}
+	g.secure[host] = secure
+	return secure, nil
+}
+
+// errSpeaksTLS is hidden behind what went wrong with TLS.
+var errSpeaksTLS = errors.New("it speaks TLS, so nothing is sent to it in clear")
 
 type plainError struct{ host string }
 
@@ -28,6 +72,18 @@ func (g *guard) RoundTrip(req *http.Request) (*http.Response, error) {
 			req.Body.Close()
 		}
 		return nil, &plainError{req.URL.Host}
+	}
+	if req.URL.Scheme != "https" {
+		secure, err := g.speaksTLS(req)
+		if secure {
+			err = errSpeaksTLS
+		}
+		if err != nil {
+			if req.Body != nil {
+				req.Body.Close()
+			}
+			return nil, err
+		}
 	}
 	// It also sends a request again with a fresh token after a 401, but with the body where the first try left it.
 	if req.GetBody != nil {
