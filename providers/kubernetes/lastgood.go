@@ -7,10 +7,14 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
+	"fediversity.eu/yuba/providers/kubernetes/internal/rollout"
 )
 
 // The last template whose rollout was completed is kept in the cluster, so that
@@ -35,25 +39,43 @@ func revisions() client.Kind { return client.Builtin("apps/v1", "ControllerRevis
 // errNotOurs says that a Deployment's template is not applied by us.
 var errNotOurs = errors.New("other field managers own the image of its template")
 
-// configuration is the part of a Deployment that our field manager applied:
-// applying it again changes nothing.
-func configuration(live client.Object, manager string) (client.Object, error) {
-	tree := ownership.Owned(live, manager)
-	if tree == nil {
-		return nil, errNotOurs
+// ownPart is the part of a Deployment that our field manager applied: applying
+// it again changes nothing. Of a Deployment of which we own nothing it is empty
+// but for its name.
+func ownPart(live client.Object, manager string) client.Object {
+	part, _ := ownership.Project(live, ownership.Owned(live, manager))
+	own, _ := part.(client.Object)
+	conf, meta := maps.Clone(own), maps.Clone(metaOf(own))
+	if conf == nil {
+		conf = client.Object{}
 	}
-	part, _ := ownership.Project(live, tree)
-	conf, _ := part.(client.Object)
-	if !hasImages(templateOf(conf)) {
-		return nil, errNotOurs
-	}
-	meta := client.Object{}
-	for k, v := range metaOf(conf) {
-		meta[k] = v
+	if meta == nil {
+		meta = client.Object{}
 	}
 	meta["name"], meta["namespace"] = metaString(live, "name"), metaString(live, "namespace")
 	conf["apiVersion"], conf["kind"], conf["metadata"] = "apps/v1", "Deployment", meta
-	return conf, nil
+	return conf
+}
+
+// putBack applies a Deployment with another template, and a note on it that
+// begins with why and ends with the images that it had. It gives the Deployment
+// as it is then.
+func putBack(ctx context.Context, c *client.Client, live, template client.Object, why string) (client.Object, error) {
+	conf := ownPart(live, c.FieldManager())
+	spec := client.Object{}
+	if s, ok := conf["spec"].(client.Object); ok {
+		spec = maps.Clone(s)
+	}
+	spec["template"] = template
+	conf["spec"] = spec
+	notes := client.Object{}
+	maps.Copy(notes, annotationsOf(conf))
+	notes[setBackAnnotation] = why + strings.Join(images(templateOf(live)), ", ")
+	meta := metaOf(conf)
+	meta["annotations"], meta["uid"] = notes, metaString(live, "uid")
+	namespace, name := metaString(live, "namespace"), metaString(live, "name")
+	set, _, err := c.Apply(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name, conf, client.ApplyOptions{Force: true})
+	return set, err
 }
 
 // setBackNote gives what a Deployment's annotation says of its being set back,
@@ -89,26 +111,57 @@ func hasImages(template client.Object) bool {
 	return len(list) > 0 && len(images(template)) == len(list)
 }
 
-// remember records the template of a Deployment whose rollout is complete.
+// remember records the template of a Deployment whose rollout is complete: what
+// of it is ours.
 func remember(ctx context.Context, c *client.Client, live client.Object) error {
-	conf, err := configuration(live, c.FieldManager())
+	template := templateOf(ownPart(live, c.FieldManager()))
+	if !hasImages(template) {
+		return errNotOurs
+	}
+	return record(ctx, c, live, template)
+}
+
+// rememberForeign records the whole template of a Deployment that others have
+// made and that is about to be adopted, if its rollout is complete: should our
+// first one fail, this is the way back.
+func rememberForeign(ctx context.Context, c *client.Client, namespace, name string) error {
+	live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
 	if err != nil {
 		return err
 	}
+	if metaString(live, "deletionTimestamp") != "" || ownership.Owned(live, c.FieldManager()) != nil || !rollout.Complete(live) {
+		return nil
+	}
+	template := maps.Clone(templateOf(live))
+	if meta, ok := template["metadata"].(client.Object); ok {
+		meta = maps.Clone(meta)
+		delete(meta, "creationTimestamp")
+		template["metadata"] = meta
+	}
+	if !hasImages(template) {
+		return nil
+	}
+	return record(ctx, c, live, template)
+}
+
+// record makes a template the last good one of a Deployment.
+func record(ctx context.Context, c *client.Client, live, template client.Object) error {
 	namespace, name, uid := metaString(live, "namespace"), metaString(live, "name"), metaString(live, "uid")
-	template := templateOf(conf)
 	data, err := json.Marshal(template)
 	if err != nil {
 		return err
 	}
 	sum := sha256.Sum256(append([]byte(uid), data...))
 	suffix := "-last-good-" + hex.EncodeToString(sum[:5])
-	record := strings.TrimRight(name[:min(len(name), maxName-len(suffix))], "-.") + suffix
+	own := strings.TrimRight(name[:min(len(name), maxName-len(suffix))], "-.") + suffix
 	generation, _ := generationOf(live)
-	_, _, err = c.Apply(ctx, revisions(), namespace, record, client.Object{
+	_, _, err = c.Apply(ctx, revisions(), namespace, own, client.Object{
 		"apiVersion": "apps/v1", "kind": "ControllerRevision",
 		"metadata": client.Object{
-			"name": record, "namespace": namespace,
+			"name": own, "namespace": namespace,
 			"labels": client.Object{lastGoodLabel: uid},
 			"ownerReferences": []any{client.Object{
 				"apiVersion": "apps/v1", "kind": "Deployment", "name": name, "uid": uid, "controller": true,
@@ -125,7 +178,7 @@ func remember(ctx context.Context, c *client.Client, live client.Object) error {
 		return err
 	}
 	for _, o := range all {
-		if metaString(o, "name") == record {
+		if metaString(o, "name") == own {
 			continue
 		}
 		if _, err := c.Delete(ctx, revisions(), namespace, metaString(o, "name"), metaString(o, "uid"), ""); err != nil {

@@ -57,6 +57,11 @@ func (r *objectResource) create(ctx context.Context, c *client.Client, x *applie
 		k, err := r.kind(ctx, c, x.id)
 		if err == nil {
 			x.kind = k
+			if k.Group == "apps" && k.Kind == "Deployment" {
+				if err := rememberForeign(ctx, c, x.id.namespace, x.id.name); err != nil && !apierrors.IsForbidden(err) {
+					return nil, nil, fmt.Errorf("recording what ran before: %w", err)
+				}
+			}
 			live, warnings, aerr := x.apply(ctx, c)
 			if aerr == nil && metaString(live, "deletionTimestamp") != "" {
 				r.progress(x.id.namespace, x.id.name, "an older "+x.id.kind+" of this name is being deleted: waiting for its end")

@@ -217,7 +217,7 @@ func (o outcome) why() string {
 // wait looks at the Deployment until it is done, has failed, or time is up.
 // What breaks in between (watches, connections, the API server) is waited out:
 // only the verdict and the operator's time decide.
-func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *sharedMirror, t target) outcome {
+func (r *session) wait(ctx context.Context, c *client.Client, m *sharedMirror, t target) outcome {
 	out := r.watchUntil(ctx, c, m, t)
 	if out.verdict.State != rollout.Done && out.verdict.Pod != "" && ctx.Err() == nil {
 		// Before anything is set back: then the pod is gone.
@@ -226,7 +226,7 @@ func (r *rolloutResource) wait(ctx context.Context, c *client.Client, m *sharedM
 	return out
 }
 
-func (r *rolloutResource) watchUntil(ctx context.Context, c *client.Client, m *sharedMirror, t target) outcome {
+func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMirror, t target) outcome {
 	started := time.Now()
 	deadline, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
@@ -300,7 +300,7 @@ var errLags = errors.New("the Deployment changed meanwhile")
 // confirm asks the API server itself before a verdict is believed: the copy may
 // be older than what was applied. It gives the Deployment when that is done; no
 // object and no error for a failure that stands.
-func (r *rolloutResource) confirm(ctx context.Context, c *client.Client, t target, v rollout.Verdict) (client.Object, error) {
+func (r *session) confirm(ctx context.Context, c *client.Client, t target, v rollout.Verdict) (client.Object, error) {
 	live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), t.namespace, t.name)
 	if apierrors.IsNotFound(err) {
 		live, err = nil, nil
@@ -328,7 +328,7 @@ func (r *rolloutResource) confirm(ctx context.Context, c *client.Client, t targe
 
 // setBack puts the last template whose rollout was complete back in place,
 // waits for it, and gives the story of that as text.
-func (r *rolloutResource) setBack(ctx context.Context, c *client.Client, m *sharedMirror, t target, failed outcome) string {
+func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror, t target, failed outcome) string {
 	if failed.verdict.Absent {
 		return "There is nothing to set back."
 	}
@@ -348,25 +348,12 @@ func (r *rolloutResource) setBack(ctx context.Context, c *client.Client, m *shar
 	if template == nil {
 		return "This is the first deploy: there is no previous image to set back.\n" + keeps
 	}
-	conf, err := configuration(live, c.FieldManager())
-	if err != nil {
-		return "Nothing was set back: " + err.Error() + ".\n" + keeps
-	}
-	if ownership.Equal(templateOf(conf), template) {
+	if conf := ownPart(live, c.FieldManager()); ownership.Equal(templateOf(conf), template) {
 		return "There is nothing to set back: this is the template whose rollout was complete before, so the reason is outside of it.\n" + keeps
 	}
 	image := strings.Join(images(template), ", ")
 	r.progress(t.namespace, t.name, "setting back to "+image)
-	conf["spec"].(client.Object)["template"] = template
-	meta := metaOf(conf)
-	notes := client.Object{setBackAnnotation: fmt.Sprintf("generation %d did not become ready: %s", failed.verdict.Generation, strings.Join(images(templateOf(live)), ", "))}
-	for k, v := range annotationsOf(conf) {
-		if k != setBackAnnotation {
-			notes[k] = v
-		}
-	}
-	meta["annotations"], meta["uid"] = notes, t.uid
-	set, _, err := c.Apply(ctx, k, t.namespace, t.name, conf, client.ApplyOptions{Force: true})
+	set, err := putBack(ctx, c, live, template, fmt.Sprintf("generation %d did not become ready: ", failed.verdict.Generation))
 	if err != nil {
 		return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
 	}

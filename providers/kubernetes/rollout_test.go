@@ -22,6 +22,7 @@ type node struct {
 	c       *cluster
 	name    string
 	timeout string
+	force   bool // take fields from other managers
 	dep     *instance
 	roll    *instance
 }
@@ -41,7 +42,11 @@ func (n *node) plan(image string) (dep, roll *change) {
 	w := n.c.walk()
 	w.refresh(n.dep)
 	w.refresh(n.roll)
-	dep = w.plan(n.dep, with(n.c.deployment(n.name, image)))
+	more := map[string]any{}
+	if n.force {
+		more["force_conflicts"] = true
+	}
+	dep = w.plan(n.dep, with(n.c.deployment(n.name, image), more))
 	roll = w.plan(n.roll, n.rolloutConfig(dep.attr(n.c.t, "uid"), dep.attr(n.c.t, "generation")))
 	return dep, roll
 }

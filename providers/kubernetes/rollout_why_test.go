@@ -171,7 +171,7 @@ func TestLeastPermissions(t *testing.T) {
 	n.timeout = "6s"
 	says(t, n.apply(c.push("bad", lab.Image{Behaviour: lab.NeverReady, FailedUnits: "nginx.service"})),
 		"not complete within 6s", "running, not ready", "systemd in the pod could not be asked: the kubeconfig's user may not (it needs create and get on pods/exec)",
-		"the log of container node, could not be read: the kubeconfig's user may not (it needs get on pods/log)", "set back", good, "ready again")
+		"the log of container node could not be read: the kubeconfig's user may not (it needs get on pods/log)", "set back", good, "ready again")
 }
 
 func TestOptionalPermissions(t *testing.T) {

@@ -134,7 +134,7 @@ func (q question) log(ctx context.Context, previous bool, what string) []string 
 	defer cancel()
 	text, err := q.readLog(ctx, previous)
 	if err != nil {
-		return []string{"the log of " + what + ", could not be read: " + refusal(err, "get on pods/log")}
+		return []string{"the log of container " + q.container + " could not be read: " + refusal(err, "get on pods/log")}
 	}
 	lines := tail(plainText(text))
 	if len(lines) == 0 {

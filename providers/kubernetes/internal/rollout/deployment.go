@@ -27,10 +27,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		v.Detail = []string{fmt.Sprintf("the deployment controller has seen generation %d, not yet %d", num(d, "status", "observedGeneration"), max(v.Generation, generation))}
 		return v
 	}
-	desired := int64(1)
-	if _, ok := obj(d, "spec")["replicas"]; ok {
-		desired = num(d, "spec", "replicas")
-	}
+	desired := replicas(d)
 	sets := ownedBy(s.ReplicaSets, uid)
 	current := newReplicaSet(d, sets)
 
@@ -48,7 +45,6 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		}
 	}
 
-	status := obj(d, "status")
 	ready := int64(0)
 	worst := podVerdict{}
 	for _, p := range pods {
@@ -61,8 +57,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 			worst = pv
 		}
 	}
-	complete := num(status, "updatedReplicas") == desired && num(status, "replicas") == desired &&
-		num(status, "availableReplicas") == desired && num(status, "readyReplicas") == desired
+	complete := allReady(d, desired)
 	if complete && len(old) == 0 && (desired == 0 || current != nil) {
 		v.State, v.Message = Done, fmt.Sprintf("%d/%d ready", desired, desired)
 		return v
@@ -117,6 +112,28 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		v.Detail = append(v.Detail, eventLine(s.Events, str(current, "metadata", "uid"), "ReplicaSet "+str(current, "metadata", "name"))...)
 	}
 	return v
+}
+
+// Complete says whether a Deployment by itself, its pods not seen, has rolled
+// out: at least one pod, and every one of them ready.
+func Complete(d Object) bool {
+	return replicas(d) > 0 && num(d, "status", "observedGeneration") >= num(d, "metadata", "generation") && allReady(d, replicas(d))
+}
+
+func replicas(d Object) int64 {
+	if _, ok := obj(d, "spec")["replicas"]; ok {
+		return num(d, "spec", "replicas")
+	}
+	return 1
+}
+
+func allReady(d Object, desired int64) bool {
+	for _, count := range []string{"updatedReplicas", "replicas", "availableReplicas", "readyReplicas"} {
+		if num(d, "status", count) != desired {
+			return false
+		}
+	}
+	return true
 }
 
 // endOf says which old pods are waited for, and what is known to hold them.

@@ -113,7 +113,9 @@ func judgeUnscheduled(v *podVerdict, p, c Object, s Snapshot) {
 			v.message, v.stuck = reason+": "+text, stuck
 		}
 	}
-	v.detail = append(v.detail, eventLine(s.Events, str(p, "metadata", "uid"), "the pod")...)
+	if _, said := lastWarning(s.Events, str(p, "metadata", "uid")); said != message {
+		v.detail = append(v.detail, eventLine(s.Events, str(p, "metadata", "uid"), "the pod")...)
+	}
 }
 
 // The words of containerd and CRI-O for a handler that the node's runtime is not
@@ -129,7 +131,11 @@ func creationFailed(p Object, reason, message string) (sentence string, stuck bo
 	node := "node " + str(p, "spec", "nodeName")
 	if m := noHandler.FindStringSubmatch(message); m != nil {
 		handler := m[1] + m[2] + m[3] + m[4]
-		return fmt.Sprintf("%s has no runtime handler %q, which the RuntimeClass %s needs", node, handler, str(p, "spec", "runtimeClassName")), true
+		needs := "the pod"
+		if class := str(p, "spec", "runtimeClassName"); class != "" {
+			needs = "the pod's RuntimeClass " + class
+		}
+		return fmt.Sprintf("%s has no runtime handler %q, which %s needs", node, handler, needs), true
 	}
 	lower := strings.ToLower(message)
 	switch {

@@ -81,7 +81,7 @@ func TestPod(t *testing.T) {
 		"no init":               {plain(waits("RunContainerError", `failed to create containerd task: exec: "/sbin/init": stat /sbin/init: no such file or directory`)), "the image has not the program to start", true},
 		"crash loop at a start": {plain(waitingPod(`"restartCount":3,"state":{"waiting":{"reason":"CrashLoopBackOff"}},"lastState":{"terminated":{"exitCode":128,"reason":"StartError","message":"` + idmapError + `"}}`)), "container web ended 4 times, last with exit code 128 (StartError): the file system of a volume cannot be idmapped", true},
 		"containerd has no such runtime": {creating("FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to get sandbox runtime: no runtime for "systemd" is configured`),
-			`ContainerCreating: node n1 has no runtime handler "systemd", which the RuntimeClass systemd needs`, true},
+			`ContainerCreating: node n1 has no runtime handler "systemd", which the pod's RuntimeClass systemd needs`, true},
 		"CRI-O has no such runtime": {creating("FailedCreatePodSandBox", `Failed to create pod sandbox: rpc error: code = Unknown desc = failed to find runtime handler systemd from runtime list map[crun:0xc0]`),
 			`node n1 has no runtime handler "systemd"`, true},
 		"no user namespaces, says the kubelet": {creating("FailedCreatePodSandBox", "Failed to create pod sandbox: can't set `spec.hostUsers: false`, RuntimeClass handler \"systemd\" does not support user namespaces"),
