@@ -89,7 +89,9 @@ func (p *planFlags) register(f *flag.FlagSet, destroys bool) {
 	f.BoolVar(&p.refresh, "refresh", true, "plan on what the state says, without a look at what cluster and registry hold")
 	f.Var(&p.targets, "target", "work on this `address` and what it needs only; may be given several times")
 	f.Var(&p.excludes, "exclude", "leave out this `address` and what needs it; may be given several times")
-	p.parallelism = parallelism
+	if p.parallelism == 0 {
+		p.parallelism = parallelism
+	}
 	f.Var((*number)(&p.parallelism), "parallelism", "work on this `number` of objects at a time")
 	f.BoolVar(&p.input, "input", true, "never ask: fail where a question would have been asked")
 }

@@ -9,7 +9,6 @@ import (
 	"io"
 	"log/slog"
 	"net"
-	"os"
 	"strings"
 
 	"golang.org/x/term"
@@ -34,14 +33,14 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 			name:    "state passwd",
 			args:    "USER",
 			summary: "Make a line for the users file of 'state serve'.",
-			about:   "Reads the password from standard input and prints USER and its bcrypt hash.",
+			about:   "Asks for the password, or reads it from standard input, and prints USER and its bcrypt hash.",
 			example: "yuba state passwd ci < password >> users",
 			setup: func(*flag.FlagSet) action {
 				return func(_ context.Context, p process, args []string) error {
 					if len(args) != 1 {
 						return usagef("one user is needed")
 					}
-					password, err := secretLine(p.stdin)
+					password, err := secretLine(p)
 					if err != nil {
 						return err
 					}
@@ -57,14 +56,13 @@ Each path is a state of its own: http://HOST:PORT/NAME.`,
 	}
 }
 
-// secretLine reads a password: from a terminal without showing it, else the
-// first line.
-func secretLine(f *os.File) (string, error) {
-	if term.IsTerminal(int(f.Fd())) {
-		b, err := term.ReadPassword(int(f.Fd()))
-		return string(b), err
+// secretLine reads a password: from a terminal twice, without showing it, else
+// the first line of the standard input.
+func secretLine(p process) (string, error) {
+	if term.IsTerminal(int(p.stdin.Fd())) {
+		return typedTwice(p)
 	}
-	line, err := bufio.NewReader(io.LimitReader(f, 1<<10)).ReadString('\n')
+	line, err := bufio.NewReader(io.LimitReader(p.stdin, 1<<10)).ReadString('\n')
 	if err != nil && !errors.Is(err, io.EOF) {
 		return "", err
 	}
@@ -72,6 +70,34 @@ func secretLine(f *os.File) (string, error) {
 		return "", errors.New("standard input has no password")
 	}
 	return line, nil
+}
+
+// typedTwice asks at the terminal. It is raw meanwhile, so that ^C is a key
+// like others and the terminal is left as it was.
+func typedTwice(p process) (_ string, err error) {
+	fd := int(p.stdin.Fd())
+	before, err := term.MakeRaw(fd)
+	if err != nil {
+		return "", err
+	}
+	defer func() { err = errors.Join(err, term.Restore(fd, before)) }()
+	t := term.NewTerminal(struct {
+		io.Reader
+		io.Writer
+	}{p.stdin, p.stderr}, "")
+	var typed [2]string
+	for i, prompt := range []string{"Password: ", "Once more: "} {
+		if typed[i], err = t.ReadPassword(prompt); err != nil {
+			return "", errors.New("no password was typed")
+		}
+	}
+	switch {
+	case typed[0] != typed[1]:
+		return "", errors.New("the two are not the same")
+	case typed[0] == "":
+		return "", errors.New("a password is needed")
+	}
+	return typed[0], nil
 }
 
 func stateServe(f *flag.FlagSet) action {

@@ -190,7 +190,7 @@ func stateFileFlags(f *flag.FlagSet) {
 func stockLockFlags(f *flag.FlagSet) { new(lockFlags).register(f) }
 
 func operationFlags(f *flag.FlagSet) {
-	new(planFlags).register(f, false)
+	(&planFlags{parallelism: 10}).register(f, false)
 	shown(f, "target-file", "read addresses for -target from this `file`, one a line")
 	shown(f, "exclude-file", "read addresses for -exclude from this `file`, one a line")
 }
@@ -285,7 +285,8 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 		stockCommand("workspace new", "NAME", "Say how a workspace is made.", workspaceWhere, "TF_WORKSPACE=test yuba apply"),
 		stockCommand("workspace select", "NAME", "Say how a workspace is chosen.", workspaceWhere, "TF_WORKSPACE=test yuba plan"),
 		stockCommand("workspace delete", "NAME", "Say how a workspace is removed.", workspaceWhere, "TF_WORKSPACE=test yuba destroy"),
-		stockCommand("providers schema", "-json", "Print the schemas of the configuration's providers.", where, "yuba providers schema -json", varFlags),
+		stockCommand("providers schema", "-json", "Print the schemas of the configuration's providers.", where, "yuba providers schema -json", varFlags,
+			onOff("json", "print JSON (required)")),
 		initCommand("init", "Say that nothing needs to be initialised."),
 		initCommand("get", "Say that no module needs to be fetched."),
 	}

@@ -92,7 +92,7 @@ func TestUsageErrors(t *testing.T) {
 		"k8s destroy group.plan":               "group.plan",
 		"k8s output one two":                   "at most one",
 		"k8s import kubernetes_object.only":    "ID",
-		"force-unlock":                         "argument is missing",
+		"state passwd":                         "one user",
 		"state serve":                          "-dir",
 		"k8s export -group=none -- a -group=b": "one directory",
 	} {
@@ -294,6 +294,28 @@ func (term *terminal) types(t *testing.T, keys string) {
 	t.Helper()
 	if _, err := term.WriteString(keys); err != nil {
 		t.Fatal(err)
+	}
+}
+
+// A password is typed twice and not shown.
+func TestPasswordOnATerminal(t *testing.T) {
+	t.Parallel()
+	for _, c := range []struct{ first, second, want string }{
+		{"correct horse\r", "correct horse\r", "ci:$2"},
+		{"correct horse\r", "corect horse\r", "not the same"},
+		{"correct horse\r", "\x03", "no password"},
+	} {
+		cmd := exec.Command(world.Program(t), "state", "passwd", "ci")
+		term := onTerminal(t, cmd, 80, 24)
+		term.shows(t, "Password: ")
+		term.types(t, c.first)
+		term.shows(t, "Once more: ")
+		term.types(t, c.second)
+		<-term.end
+		cmd.Wait()
+		if out := term.out.String(); strings.Contains(out, "horse") || !strings.Contains(out, c.want) {
+			t.Errorf("want %q, got\n%s", c.want, out)
+		}
 	}
 }
 
