@@ -93,7 +93,7 @@ func (p *planFlags) register(f *flag.FlagSet, destroys bool) {
 		p.parallelism = parallelism
 	}
 	f.Var((*number)(&p.parallelism), "parallelism", "work on this `number` of objects at a time")
-	f.BoolVar(&p.input, "input", true, "never ask: fail where a question would have been asked")
+	f.BoolVar(&p.input, "input", true, "never ask: fail where a question would have been asked; as with TF_INPUT=false")
 }
 
 func (p *planFlags) options() (engine.PlanOptions, error) {

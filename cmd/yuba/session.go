@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 
 	engine "github.com/opentofu/opentofu/yuba"
@@ -21,6 +22,12 @@ func alreadyReported(err error) bool { return errors.Is(err, engine.ErrReported)
 // https://no-color.org.
 func (p process) colour(f *os.File, noColor bool) bool {
 	return !noColor && p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
+}
+
+// mayAsk says whether TF_INPUT leaves it to the flags to ask.
+func (p process) mayAsk() bool {
+	ask, err := strconv.ParseBool(p.getenv("TF_INPUT"))
+	return err != nil || ask
 }
 
 // terminalSize gives the columns and rows of the terminal behind f, those of
@@ -75,8 +82,8 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 	}
 	mode := live.Plain
 	switch {
-	case s.view.json:
-		mode = live.Off // OpenTofu's stream tells of progress
+	case s.view.json, s.view.concise:
+		mode = live.Off // OpenTofu's stream tells of progress; or nobody is to
 	case term.IsTerminal(int(p.stderr.Fd())) && p.getenv("TERM") != "dumb":
 		mode = live.Terminal
 	}
@@ -104,7 +111,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		JSON: s.view.json, NoColor: !p.colour(p.stdout, s.view.noColor),
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
-		Parallelism: s.parallelism, Input: s.input,
+		Parallelism: s.parallelism, Input: s.input && p.mayAsk(),
 		Interrupts: p.interrupts(),
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},

@@ -297,6 +297,26 @@ func (term *terminal) types(t *testing.T, keys string) {
 	}
 }
 
+// A job that was told not to ask takes no answer from its standard input.
+func TestNothingIsAskedWithoutInput(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	apply := func(args ...string) {
+		t.Helper()
+		cmd := w.Command(append([]string{"k8s", "apply"}, args...)...)
+		cmd.Stdin = strings.NewReader("yes\n")
+		if r := world.Run(t, cmd); r.Code != 1 || !strings.Contains(r.Stderr, "input is disabled") || !strings.Contains(r.Stderr, "yuba k8s apply -auto-approve") {
+			t.Errorf("%q: %v", args, r)
+		}
+	}
+	apply("-input=false")
+	w.Env["TF_INPUT"] = "0"
+	apply()
+	w.Unchanged()
+	w.Free()
+}
+
 // A password is typed twice and not shown.
 func TestPasswordOnATerminal(t *testing.T) {
 	t.Parallel()
