@@ -134,7 +134,7 @@ func (c *cli) engine(s settings) *Engine {
 		ShowSensitive: s.showSensitive, NoLock: !s.lock, LockTimeout: s.lockTimeout,
 		Parallelism: max(s.parallelism, 0), Input: s.view.InputEnabled && os.Getenv("TF_INPUT") != "0" && os.Getenv("TF_INPUT") != "false",
 		Interrupts: c.Interrupts, Encryption: os.Getenv("TF_ENCRYPTION"), Commands: c.Commands,
-		stock: c.view, jsonInto: s.view.JSONInto,
+		stock: c.view, JSONInto: s.view.JSONInto,
 	}
 	e := &Engine{opts: opts, startDir: c.StartDir}
 	var err error

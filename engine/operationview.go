@@ -33,6 +33,9 @@ func (e *Engine) operationView(results views.Operation) views.Operation {
 	v := &operationView{Operation: results, other: results, tty: e.tty, linked: e.linked, state: e.state}
 	if !e.opts.JSON && e.opts.stock == nil {
 		v.other = views.NewOperation(e.tty.viewOptions().ViewType, e.tty.progress.RunningInAutomation(), e.tty.progress)
+		if both, ok := results.(views.OperationMulti); ok { // the second one writes to JSONInto
+			v.other = views.OperationMulti{v.other, both[1]}
+		}
 	}
 	return v
 }

@@ -42,6 +42,9 @@ type Options struct {
 
 	// JSON prints what stock tofu prints with -json, all of it on Stdout.
 	JSON bool
+	// JSONInto takes what stock tofu prints with -json, besides what is printed
+	// for humans. Plan and Apply heed it. The engine doesn't close it.
+	JSONInto *os.File
 	// NoColor prints no colours. Without it, colours are printed when the
 	// stream is a terminal.
 	NoColor bool
@@ -85,8 +88,6 @@ type Options struct {
 	// stock, if set, prints on the streams on which stock tofu prints, and as
 	// these flags of it say.
 	stock *arguments.View
-	// jsonInto takes the JSON stream besides what is printed for humans.
-	jsonInto *os.File
 }
 
 // Commands are the command lines that the engine's hints name. Empty ones have

@@ -2,10 +2,14 @@ package engine
 
 import (
 	"context"
+	"errors"
+	"io/fs"
+	"os"
 
 	"github.com/opentofu/opentofu/internal/backend"
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/plans"
+	"github.com/opentofu/opentofu/internal/tfdiags"
 )
 
 // Mode is what a plan is to reach.
@@ -40,6 +44,8 @@ type PlanOptions struct {
 	// Targets limits the plan to these objects and what they depend on;
 	// Excludes leaves these and what depends on them out. Only one may be set.
 	Targets, Excludes []string
+	// TargetFiles and ExcludeFiles name files with more of them, one a line.
+	TargetFiles, ExcludeFiles []string
 	// Replace replaces these objects even if nothing else changes.
 	Replace []string
 }
@@ -53,6 +59,14 @@ func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err err
 	if err := e.planOptions(op, o); err != nil {
 		return false, err
 	}
+	if o.Out != "" {
+		done, err := reservePlanFile(o.Out)
+		if err != nil {
+			op.View.Diagnostics(tfdiags.Diagnostics{}.Append(sourceless("Failed to write plan file", "%s", err)))
+			return false, ErrReported
+		}
+		defer done()
+	}
 	op.PlanOutPath = o.Out
 	if op.PlanOutBackend, err = e.state.forPlan(); err != nil {
 		return false, err
@@ -62,6 +76,28 @@ func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err err
 		return false, err
 	}
 	return !running.PlanEmpty, nil
+}
+
+// reservePlanFile makes the file that a plan is to be written to, before the
+// work of planning, and for its owner only: a plan holds the state, and with it
+// what is secret there. Done takes the file away again if it stayed empty.
+func reservePlanFile(path string) (done func(), _ error) {
+	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
+	if errors.Is(err, fs.ErrExist) { // it is overwritten, its mode is somebody's choice
+		f, err = os.OpenFile(path, os.O_WRONLY, 0)
+		if err != nil {
+			return nil, err
+		}
+		return func() {}, f.Close()
+	}
+	if err != nil {
+		return nil, err
+	}
+	return func() {
+		if fi, err := os.Stat(path); err == nil && fi.Size() == 0 {
+			_ = os.Remove(path)
+		}
+	}, f.Close()
 }
 
 // planOptions puts the options into an operation, or prints what is wrong.

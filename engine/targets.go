@@ -7,17 +7,20 @@ import (
 	"github.com/hashicorp/hcl/v2/hclsyntax"
 	"github.com/opentofu/opentofu/internal/addrs"
 	"github.com/opentofu/opentofu/internal/backend"
+	"github.com/opentofu/opentofu/internal/command/arguments"
 	"github.com/opentofu/opentofu/internal/tfdiags"
 )
 
 // selectObjects puts -target, -exclude and -replace into an operation.
 func selectObjects(op *backend.Operation, o PlanOptions) (diags tfdiags.Diagnostics) {
-	if len(o.Targets) > 0 && len(o.Excludes) > 0 {
+	if len(o.Targets)+len(o.TargetFiles) > 0 && len(o.Excludes)+len(o.ExcludeFiles) > 0 {
 		return diags.Append(sourceless("Invalid combination of arguments",
 			"The target and exclude planning options are mutually-exclusive. Each plan must use either only the target options or only the exclude options."))
 	}
 	op.Targets = targetables("target", o.Targets, &diags)
 	op.Excludes = targetables("exclude", o.Excludes, &diags)
+	op.Targets = append(op.Targets, targetablesIn("target-file", o.TargetFiles, &diags)...)
+	op.Excludes = append(op.Excludes, targetablesIn("exclude-file", o.ExcludeFiles, &diags)...)
 	for _, raw := range o.Replace {
 		a, more := addrs.ParseAbsResourceInstanceStr(raw)
 		switch {
@@ -56,4 +59,16 @@ func targetables(flag string, raws []string, diags *tfdiags.Diagnostics) (out []
 		out = append(out, target.Subject)
 	}
 	return out
+}
+
+// targetablesIn reads addresses from files, as OpenTofu's flag of this name does.
+func targetablesIn(flag string, files []string, diags *tfdiags.Diagnostics) []addrs.Targetable {
+	var args []string
+	for _, f := range files {
+		args = append(args, "-"+flag+"="+f)
+	}
+	plan, done, more := arguments.ParsePlan(args)
+	defer done()
+	*diags = diags.Append(more)
+	return append(plan.Operation.Targets, plan.Operation.Excludes...)
 }

@@ -74,7 +74,7 @@ func (t *tty) setSources(f func() map[string]*hcl.File) {
 
 // viewOptions chooses between the human and the JSON form of a view.
 func (t *tty) viewOptions() arguments.ViewOptions {
-	o := arguments.ViewOptions{ViewType: arguments.ViewHuman, InputEnabled: t.opts.Input, JSONInto: t.opts.jsonInto}
+	o := arguments.ViewOptions{ViewType: arguments.ViewHuman, InputEnabled: t.opts.Input, JSONInto: t.opts.JSONInto}
 	if t.opts.JSON {
 		o.ViewType = arguments.ViewJSON
 	}

@@ -49,9 +49,9 @@ var sections = []struct {
 	title string
 	flags []string
 }{
-	{"What to do", []string{"group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "exclude", "out"}},
-	{"How to do it", []string{"auto-approve", "input", "lock", "lock-timeout", "parallelism", "detailed-exitcode"}},
-	{"What to print", []string{"json", "raw", "no-color", "compact-warnings", "concise", "show-sensitive"}},
+	{"What to do", []string{"group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "target-file", "exclude", "exclude-file", "var", "var-file", "out"}},
+	{"How to do it", []string{"auto-approve", "input", "lock", "lock-timeout", "parallelism", "detailed-exitcode", "state", "state-out", "backup"}},
+	{"What to print", []string{"json", "json-into", "raw", "no-color", "compact-warnings", "consolidate-warnings", "consolidate-errors", "deprecation", "concise", "show-sensitive"}},
 }
 
 // few is the number of flags that need no headings.
@@ -115,7 +115,8 @@ func describe(f *flag.Flag) string {
 
 func overview(w io.Writer) error {
 	_, err := io.WriteString(w, "Usage: yuba COMMAND [FLAGS] [ARGUMENTS]\n\n"+
-		"Deploys groups of NixOS nodes to Kubernetes, with its state where OpenTofu has it.\n\nCommands:\n"+
+		"Deploys groups of NixOS nodes to Kubernetes, with its state where OpenTofu has it, and runs any\n"+
+		"OpenTofu configuration of the providers that are linked into it.\n\nCommands:\n"+
 		list("")+"\n'yuba COMMAND -h' explains a command, with an example.\n")
 	return err
 }
@@ -125,7 +126,7 @@ func list(prefix string) string {
 	var b strings.Builder
 	for _, c := range commands() {
 		if strings.HasPrefix(c.name, prefix) {
-			fmt.Fprintf(&b, "  %-18s %s\n", c.name, c.summary)
+			fmt.Fprintf(&b, "  %-24s %s\n", c.name, c.summary)
 		}
 	}
 	return b.String()

@@ -47,6 +47,8 @@ func (n *number) Set(v string) error {
 // viewFlags say how results are shown.
 type viewFlags struct {
 	json, noColor, compactWarnings, concise, showSensitive bool
+
+	jsonInto string // a file; plan and apply only
 }
 
 func (v *viewFlags) register(f *flag.FlagSet) {
@@ -76,6 +78,7 @@ type planFlags struct {
 	destroy, refreshOnly       bool
 	refresh                    bool
 	targets, excludes, replace strs
+	targetFiles, excludeFiles  strs
 	parallelism                int
 	input                      bool
 }
@@ -88,7 +91,9 @@ func (p *planFlags) register(f *flag.FlagSet, destroys bool) {
 	}
 	f.BoolVar(&p.refresh, "refresh", true, "plan on what the state says, without a look at what cluster and registry hold")
 	f.Var(&p.targets, "target", "work on this `address` and what it needs only; may be given several times")
+	f.Var(&p.targetFiles, "target-file", "read addresses for -target from this `file`, one a line")
 	f.Var(&p.excludes, "exclude", "leave out this `address` and what needs it; may be given several times")
+	f.Var(&p.excludeFiles, "exclude-file", "read addresses for -exclude from this `file`, one a line")
 	if p.parallelism == 0 {
 		p.parallelism = parallelism
 	}
@@ -98,12 +103,13 @@ func (p *planFlags) register(f *flag.FlagSet, destroys bool) {
 
 func (p *planFlags) options() (engine.PlanOptions, error) {
 	o := engine.PlanOptions{SkipRefresh: !p.refresh, Targets: p.targets, Excludes: p.excludes, Replace: p.replace}
+	o.TargetFiles, o.ExcludeFiles = p.targetFiles, p.excludeFiles
 	switch {
 	case p.destroy && p.refreshOnly:
 		return o, usagef("-destroy and -refresh-only exclude each other")
 	case p.refreshOnly && !p.refresh:
 		return o, usagef("-refresh-only and -refresh=false exclude each other")
-	case len(p.targets) > 0 && len(p.excludes) > 0:
+	case len(p.targets)+len(p.targetFiles) > 0 && len(p.excludes)+len(p.excludeFiles) > 0:
 		return o, usagef("-target and -exclude exclude each other")
 	case p.destroy:
 		o.Mode = engine.Destroy

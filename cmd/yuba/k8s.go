@@ -74,6 +74,7 @@ func (k *k8sFlags) register(f *flag.FlagSet) {
 	k.group.register(f)
 	k.view.register(f)
 	f.BoolVar(&k.view.concise, "concise", false, "leave out the lines that tell of progress")
+	f.StringVar(&k.view.jsonInto, "json-into", "", "write what -json prints to this `file`, and print for humans")
 	k.lock.register(f)
 }
 
@@ -370,7 +371,7 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 			set, err = k.graph(p)
 		case len(args) == 1 && !destroy:
 			o.PlanFile = args[0]
-			err = onlyWith(f, "group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "exclude")
+			err = onlyWith(f, "group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "target-file", "exclude", "exclude-file")
 			set = settings{view: k.view, lock: k.lock}
 		default:
 			err = usagef("unexpected argument %q", args[len(args)-1])

@@ -44,10 +44,14 @@ func terminalSize(f *os.File) (columns, rows int) {
 type session struct {
 	*engine.Engine
 	display *live.Display
+	into    *os.File // of -json-into, nil without
 }
 
 // close ends the live display, so that the terminal is left as it was.
-func (s *session) close() { s.display.Close() }
+func (s *session) close() {
+	s.display.Close()
+	s.into.Close() // which a nil file refuses
+}
 
 // settings are what the flags of a command say about an engine.
 type settings struct {
@@ -80,6 +84,16 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		}
 		store = client
 	}
+	var into *os.File
+	if s.view.jsonInto != "" {
+		if s.view.json {
+			return nil, usagef("-json and -json-into exclude each other")
+		}
+		var err error
+		if into, err = os.OpenFile(s.view.jsonInto, os.O_CREATE|os.O_TRUNC|os.O_WRONLY, 0o600); err != nil {
+			return nil, fmt.Errorf("-json-into: %w", err)
+		}
+	}
 	mode := live.Plain
 	switch {
 	case s.view.json, s.view.concise:
@@ -108,7 +122,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		State: store, StateAddress: config.Address,
 		StateLockAddress: config.LockAddress, StateUnlockAddress: config.UnlockAddress,
 		Stdin: p.stdin, Stdout: p.stdout, Stderr: p.stderr,
-		JSON: s.view.json, NoColor: !p.colour(p.stdout, s.view.noColor),
+		JSON: s.view.json, JSONInto: into, NoColor: !p.colour(p.stdout, s.view.noColor),
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
 		Parallelism: s.parallelism, Input: s.input && p.mayAsk(),
@@ -123,9 +137,10 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 	e, err := engine.New(ctx, o)
 	if err != nil {
 		display.Close()
+		into.Close()
 		return nil, err
 	}
-	return &session{Engine: e, display: display}, nil
+	return &session{Engine: e, display: display, into: into}, nil
 }
 
 // event translates the engine's event for the display.

@@ -173,7 +173,7 @@ func viewsFlags(f *flag.FlagSet) {
 	switched(f, "compact-warnings", "show warnings by their summary only")
 	f.Bool("consolidate-warnings", true, "show every place of a warning")
 	switched(f, "consolidate-errors", "show errors of one kind together")
-	shown(f, "deprecation", "`module:all`, module:local or module:none: which modules' deprecations are shown")
+	shown(f, "deprecation", "which modules' deprecations are shown, a `choice` of module:all, module:local and module:none")
 }
 
 func conciseFlag(f *flag.FlagSet)   { switched(f, "concise", "leave out the lines about progress") }
@@ -191,8 +191,6 @@ func stockLockFlags(f *flag.FlagSet) { new(lockFlags).register(f) }
 
 func operationFlags(f *flag.FlagSet) {
 	(&planFlags{parallelism: 10}).register(f, false)
-	shown(f, "target-file", "read addresses for -target from this `file`, one a line")
-	shown(f, "exclude-file", "read addresses for -exclude from this `file`, one a line")
 }
 
 func refreshFlags(f *flag.FlagSet) {
