@@ -64,6 +64,25 @@ func TestNoPlanFile(t *testing.T) {
 	}
 }
 
+// A plan holds the state: nobody else is to read it. Where it can't be written
+// nothing is planned, and a plan that fails leaves no file.
+func TestPlanFileIsPrivate(t *testing.T) {
+	b := newBench(t)
+	_, p := b.plan(one, engine.PlanOptions{Out: "p"})
+	b.ok(p)
+	if fi, err := os.Stat("p"); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() == 0 {
+		t.Errorf("the plan file: %v, %v", fi, err)
+	}
+	_, p = b.plan(one, engine.PlanOptions{Out: "nowhere/p"})
+	has(t, b.fails(p).err, "Failed to write plan file", "nowhere/p")
+	lacks(t, p.out, "Plan:")
+	_, p = b.plan(lab+`output "o" { value = lab_thing.gone.id }`, engine.PlanOptions{Out: "q"})
+	b.fails(p)
+	if _, err := os.Stat("q"); err == nil {
+		t.Error("a plan that failed left a file")
+	}
+}
+
 // Hints name no commands that this program does not have.
 func TestNoOutputs(t *testing.T) {
 	b := newBench(t)
