@@ -98,7 +98,7 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 		return // its definition may come with this apply
 	}
 	if err != nil {
-		resp.Diagnostics.AddAttributeError(path.Root("manifest"), "Cannot plan "+id.label(), err.Error())
+		resp.Diagnostics.AddError("Cannot plan "+id.label(), err.Error())
 		return
 	}
 	if !whole || replaced {
@@ -125,7 +125,8 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 		if unanswerable(err) {
 			return
 		}
-		resp.Diagnostics.AddAttributeError(path.Root("manifest"), "The API server refuses "+id.label(), x.explain(err))
+		// Not at the attribute: the whole manifest would be shown before the reason.
+		resp.Diagnostics.AddError("The API server refuses "+id.label(), x.explain(err))
 		return
 	}
 	for _, w := range warnings {
