@@ -19,14 +19,15 @@ build: bin/yuba
 bin/yuba:
 	$(BUILD) -o $@ ./cmd/yuba
 
-# The everyday loop: all tests, on one control plane that they share.
+# The everyday loop: all tests, on one control plane that they share. Most of
+# what end-to-end tests do is wait, so more of them run than there are cores.
 test: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -count=1 ./... $(ENGINE)
+	test/run-tests.sh $(GO) test -count=1 -parallel 6 ./... $(ENGINE)
 
 # The same under the race detector, without the end-to-end tests: these run
 # the built program.
 race: lab
-	test/run-tests.sh $(GO) test -race -count=1 $$($(GO) list ./... $(ENGINE) | grep -v /test/e2e)
+	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v /test/e2e)
 
 lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
