@@ -35,7 +35,7 @@ func TestLifeCycle(t *testing.T) {
 
 	p = b.ok(b.apply(one))
 	has(t, p.out, "Apply complete! Resources: 1 added, 0 changed, 0 destroyed.", "Outputs:", `id = "thing-a"`)
-	has(t, p.err, "lab_thing.a: Creating...", "lab_thing.a: Creation complete after 0s [id=thing-a]")
+	has(t, p.err, "lab_thing.a: Creating...", "lab_thing.a: Creation complete after ", "[id=thing-a]")
 	lacks(t, p.out, "Creating...")
 
 	changes, p = b.plan(one, engine.PlanOptions{})
