@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -240,11 +241,16 @@ func (c *cli) openState(kind string, config cty.Value, commands Commands, enc en
 // defaults.
 func (c *cli) httpState(config cty.Value) (h HTTPState, prepared cty.Value, diags tfdiags.Diagnostics) {
 	prepared, diags = http.New(encryption.StateEncryptionDisabled()).PrepareConfig(config)
-	if prepared.Type().HasAttribute("address") && prepared.GetAttr("address").IsNull() {
+	if t := prepared.Type(); t.IsObjectType() && t.HasAttribute("address") && prepared.GetAttr("address").IsNull() {
 		return h, prepared, tfdiags.Diagnostics{}.Append(sourceless("No address of the state",
 			"The http backend needs the URL of the state: as address in its block, or as TF_HTTP_ADDRESS in the environment."))
 	}
 	if diags.HasErrors() {
+		for i, d := range diags { // of which the environment's are without a name
+			desc := d.Description()
+			desc.Summary, desc.Detail = "Invalid configuration of the http backend", strings.TrimSpace("Its block or the TF_HTTP_* in the environment: "+desc.Summary+" "+desc.Detail)
+			diags[i] = reworded{d, desc}
+		}
 		return h, prepared, diags
 	}
 	var err error
