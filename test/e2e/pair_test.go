@@ -119,6 +119,7 @@ var varying = []struct {
 	{regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`), "UUID"},
 	{regexp.MustCompile(`"(@?timestamp)":"[^"]*"`), `"$1":"TIME"`},
 	{regexp.MustCompile(`after [0-9]+s`), "after 0s"},
+	{regexp.MustCompile(`(deposed object|"deposed":|"deposed_key":) ?"?[0-9a-f]{8}`), "$1 KEY"},
 	{regexp.MustCompile(`\b(tofu|yuba)( -help| apply| plan| state push| force-unlock)\b`), "PROGRAM$2"},
 	{regexp.MustCompile(`yuba ([a-z -]+) -help`), "PROGRAM $1 -help"},
 }
