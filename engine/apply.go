@@ -46,8 +46,7 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 		return ErrReported
 	}
 	if o.PlanFile != "" {
-		var diags tfdiags.Diagnostics
-		if op.PlanFile, diags = e.openPlan(o.PlanFile, destroy); diags.HasErrors() {
+		if diags := e.openPlan(op, o.PlanFile, destroy); diags.HasErrors() {
 			op.View.Diagnostics(diags)
 			return ErrReported
 		}
@@ -65,13 +64,13 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 }
 
 // openPlan opens a saved plan that is for this state.
-func (e *Engine) openPlan(path string, destroy bool) (*planfile.WrappedPlanFile, tfdiags.Diagnostics) {
+func (e *Engine) openPlan(op *backend.Operation, path string, destroy bool) tfdiags.Diagnostics {
 	var diags tfdiags.Diagnostics
-	fail := func(err error) (*planfile.WrappedPlanFile, tfdiags.Diagnostics) {
-		return nil, diags.Append(sourceless("Failed to load "+quoted(path)+" as a plan file", "%s", err))
+	fail := func(err error) tfdiags.Diagnostics {
+		return diags.Append(sourceless("Failed to load "+quoted(path)+" as a plan file", "%s", err))
 	}
 	if destroy {
-		return nil, diags.Append(sourceless("Destroy can't be called with a plan file",
+		return diags.Append(sourceless("Destroy can't be called with a plan file",
 			"If this plan was created using plan -destroy, apply it using:\n  %s %s", e.opts.Commands.Apply, quoted(path)))
 	}
 	reader, err := e.openPlanFile(path)
@@ -85,7 +84,17 @@ func (e *Engine) openPlan(path string, destroy bool) (*planfile.WrappedPlanFile,
 	if err := e.state.checkPlan(plan); err != nil {
 		return fail(err)
 	}
-	return planfile.NewWrappedLocal(reader), nil
+	locks, more := reader.ReadDependencyLocks()
+	if diags = diags.Append(more); more.HasErrors() {
+		return diags
+	}
+	op.PlanFile = planfile.NewWrappedLocal(reader)
+	// Which packages of the providers stock tofu planned with doesn't matter
+	// here, where there are none.
+	if locks != nil {
+		op.DependencyLocks = e.linked.over(locks)
+	}
+	return diags
 }
 
 // openPlanFile opens a saved plan that may be for any state. Unlike OpenTofu

@@ -217,6 +217,7 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 			return diags.Append(hclDiags)
 		}
 	}
+	e.linked.takeLocks()
 	e.loader = configload.NewLoaderFromSnapshot(snap)
 	e.tty.setSources(func() map[string]*hcl.File { // those of the variables' files too
 		sources := maps.Clone(parser.Sources())

@@ -187,8 +187,7 @@ func (c *cli) graph(ctx context.Context, raw []string) int {
 	op.AllowUnsetVariables = true
 	op.StateLocker = op.StateLocker.WithContext(ctx)
 	if args.PlanPath != "" {
-		var more tfdiags.Diagnostics
-		if op.PlanFile, more = e.openPlan(args.PlanPath, false); more.HasErrors() {
+		if more := e.openPlan(op, args.PlanPath, false); more.HasErrors() {
 			return c.report(e, view, more)
 		}
 	}

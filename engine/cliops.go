@@ -83,8 +83,7 @@ func (c *cli) apply(ctx context.Context, raw []string, destroy bool) int {
 	op.AutoApprove, op.SuppressForgetErrorsDuringDestroy = args.AutoApprove, args.SuppressForgetErrorsDuringDestroy
 	choose(op, args.Operation)
 	if args.PlanPath != "" {
-		var more tfdiags.Diagnostics
-		if op.PlanFile, more = e.openPlan(args.PlanPath, false); more.HasErrors() {
+		if more := e.openPlan(op, args.PlanPath, false); more.HasErrors() {
 			return c.report(e, view, more)
 		}
 	}

@@ -29,14 +29,13 @@ type linked struct {
 	addrs     []string // sorted
 	factories plugins.ProviderFactories
 	library   plugins.Library // one for all verbs: it keeps the schemas
-	locks     *depsfile.Locks
+	locks     *depsfile.Locks // selections of packages, which plan files carry
 	pool      *direct.Pool
 }
 
 func link(providers []Provider, backends builtin.Backends, provisioners plugins.ProvisionerFactories) (*linked, error) {
 	l := &linked{
 		factories: plugins.ProviderFactories{addrs.NewBuiltInProvider("terraform"): builtin.Factory(backends)},
-		locks:     depsfile.NewLocks(),
 		pool:      &direct.Pool{Log: providerLog()},
 	}
 	for _, p := range providers {
@@ -48,13 +47,49 @@ func link(providers []Provider, backends builtin.Backends, provisioners plugins.
 			return nil, fmt.Errorf("provider %s is linked twice", a)
 		}
 		l.factories[a] = l.pool.Factory(a.Type, p.New)
-		// There is no package that a checksum could be of.
-		l.locks.SetProviderOverridden(a)
 		l.addrs = append(l.addrs, a.String())
 	}
 	sort.Strings(l.addrs)
+	l.locks = l.over(depsfile.NewLocks())
 	l.library = plugins.NewLibrary(l.factories, provisioners)
 	return l, nil
+}
+
+// over are the same selections, with the linked providers in use whatever is
+// selected: there is no package that a version or a checksum could be of.
+func (l *linked) over(locks *depsfile.Locks) *depsfile.Locks {
+	locks = locks.DeepCopy()
+	for a := range l.factories {
+		if depsfile.ProviderIsLockable(a) {
+			locks.SetProviderOverridden(a)
+		}
+	}
+	return locks
+}
+
+// lockFile is where stock tofu keeps the selections of a configuration.
+const lockFile = ".terraform.lock.hcl"
+
+// takeLocks takes over what stock tofu has selected in the working directory, if
+// it has. Nothing here depends on that, but a plan file is applied by stock tofu
+// only where it was made with the same selections. A file that can't be read,
+// or that has other providers than the linked ones, is left alone: whether these
+// are used is for the configuration to say.
+func (l *linked) takeLocks() {
+	data, err := readBounded(lockFile, maxConfigFile)
+	if err != nil {
+		return
+	}
+	locks, diags := depsfile.LoadLocksFromBytes(data, lockFile)
+	if diags.HasErrors() {
+		return
+	}
+	for a := range locks.AllProviders() {
+		if _, ok := l.factories[a]; !ok {
+			return
+		}
+	}
+	l.locks = l.over(locks)
 }
 
 // check finds providers that the configuration needs and that aren't linked.
