@@ -6,7 +6,6 @@ import (
 	"context"
 	"errors"
 	"net/http"
-	"os"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -69,10 +68,7 @@ func WithPersistence(d time.Duration) Option {
 // Server gives a function that makes servers of this provider, each independent
 // of the others. version is shown to the API server as part of the user agent.
 func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
-	o := options{getenv: os.Getenv, persist: 20 * time.Second, progress: func(string, string, string) {}}
-	for _, opt := range opts {
-		opt(&o)
-	}
+	o := newOptions(opts)
 	return func() tfprotov6.ProviderServer {
 		p := &kubernetesProvider{version: version, options: o}
 		return &quietServer{ProviderServer: providerserver.NewProtocol6(p)(), provider: p}
@@ -161,18 +157,12 @@ func (p *kubernetesProvider) Configure(ctx context.Context, req provider.Configu
 		resp.Diagnostics.AddAttributeError(path.Root("field_manager"), "Bad field manager", "the API server takes at most 128 characters")
 		return
 	}
-	rc, err := client.LoadConfig(configPath)
-	if err == nil {
-		if p.options.transport != nil {
-			rc.Wrap(p.options.transport)
-		}
-		s.client, err = client.New(rc, "yuba/"+p.version, manager)
-	}
+	connected, err := p.options.dial(configPath, manager, p.version)
 	if err != nil {
 		resp.Diagnostics.AddError("No connection to a Kubernetes cluster", err.Error())
 		return
 	}
-	s.watch.client = s.client
+	p.session, resp.ResourceData, resp.DataSourceData = connected, connected, connected
 }
 
 func (p *kubernetesProvider) Resources(context.Context) []func() resource.Resource {

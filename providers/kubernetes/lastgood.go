@@ -194,22 +194,24 @@ func lastGood(ctx context.Context, c *client.Client, namespace, uid string) (cli
 	if err != nil {
 		return nil, err
 	}
-	// A process that was killed between making a record and deleting the older
-	// one left two.
-	var newest client.Object
+	newest, name := newestRecord(all, uid)
+	if name != "" && !hasImages(newest) {
+		return nil, fmt.Errorf("ControllerRevision %s/%s holds no template", namespace, name)
+	}
+	return newest, nil
+}
+
+// newestRecord gives the template of the newest record of a Deployment, and its
+// name, "" when there is none. A process that was killed between making a record
+// and deleting the older one left two.
+func newestRecord(records []client.Object, uid string) (template client.Object, name string) {
 	best := int64(-1)
-	for _, o := range all {
-		if r, ok := o["revision"].(int64); ok && r > best {
-			newest, best = o, r
+	for _, o := range records {
+		labels, _ := metaOf(o)["labels"].(client.Object)
+		if r, ok := o["revision"].(int64); ok && r > best && labels[lastGoodLabel] == uid {
+			data, _ := o["data"].(client.Object)
+			best, template, name = r, templateOf(data), metaString(o, "name")
 		}
 	}
-	if newest == nil {
-		return nil, nil
-	}
-	data, _ := newest["data"].(client.Object)
-	template := templateOf(data)
-	if !hasImages(template) {
-		return nil, fmt.Errorf("ControllerRevision %s/%s holds no template", namespace, metaString(newest, "name"))
-	}
-	return template, nil
+	return template, name
 }

@@ -187,7 +187,7 @@ func TestSchemas(t *testing.T) {
 	w := e.walk()
 	want := map[string]string{
 		"kubernetes_object":  "force_conflicts? generation= id= manifest! timeout? uid=",
-		"kubernetes_rollout": "generation! id= name! namespace! timeout? uid!",
+		"kubernetes_rollout": "generation! id= name! namespace! persistence? timeout? uid!",
 	}
 	for kind, attrs := range want {
 		var got []string

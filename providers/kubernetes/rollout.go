@@ -269,6 +269,9 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 			}
 		}
 		next := 5 * time.Second
+		if d := lookCloser - time.Since(started); d > 0 {
+			next = min(next, d+time.Millisecond)
+		}
 		if n := patience.Next(time.Now()); n > 0 {
 			next = min(next, n)
 		}

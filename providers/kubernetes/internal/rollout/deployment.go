@@ -114,6 +114,15 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 	return v
 }
 
+// PodsOf gives the pods of a snapshot's Deployment, old and new.
+func PodsOf(s Snapshot) []Object {
+	var pods []Object
+	for _, rs := range ownedBy(s.ReplicaSets, str(s.Deployment, "metadata", "uid")) {
+		pods = append(pods, ownedBy(s.Pods, str(rs, "metadata", "uid"))...)
+	}
+	return pods
+}
+
 // Complete says whether a Deployment by itself, its pods not seen, has rolled
 // out: at least one pod, and every one of them ready.
 func Complete(d Object) bool {
