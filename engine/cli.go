@@ -170,6 +170,8 @@ type scope struct {
 	// config loads all modules. Without it only the backend and the encryption
 	// settings are looked at, and a mistake elsewhere doesn't disturb.
 	config bool
+	// anyProvider doesn't mind providers that aren't linked.
+	anyProvider bool
 	// noState leaves out the state.
 	noState bool
 	// paths are those of -state, -state-out and -backup.
@@ -204,8 +206,14 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	snap := &configload.Snapshot{Modules: map[string]*configload.SnapshotModule{}}
 	var hclDiags hcl.Diagnostics
 	if s.config {
-		if snap, hclDiags = readModules(ctx, parser, e.call); hclDiags.HasErrors() {
+		var cfg *configs.Config
+		if snap, cfg, hclDiags = readModules(ctx, parser, e.call); hclDiags.HasErrors() {
 			return diags.Append(hclDiags)
+		}
+		if !s.anyProvider {
+			if diags = diags.Append(e.linked.check(cfg)).Append(e.linked.checkVersions(cfg)); diags.HasErrors() {
+				return diags
+			}
 		}
 	}
 	root, hclDiags := parser.LoadConfigDirSelective(configDir, e.call, configs.SelectiveLoadBackend)

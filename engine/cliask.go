@@ -242,7 +242,7 @@ func (c *cli) providers(ctx context.Context, raw []string) int {
 	}
 	ctx, done := e.interruptible(ctx)
 	defer done()
-	if diags = c.load(ctx, e, scope{vars: args.Vars, config: true}); diags.HasErrors() {
+	if diags = c.load(ctx, e, scope{vars: args.Vars, config: true, anyProvider: true}); diags.HasErrors() {
 		return c.report(e, view, diags)
 	}
 	cfg, hclDiags := e.loader.LoadConfig(ctx, configDir, e.call)

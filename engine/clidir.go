@@ -59,18 +59,18 @@ func (fs boundedFS) OpenFile(name string, flag int, perm os.FileMode) (afero.Fil
 // readModules reads the root module in the working directory and the modules
 // that it calls, from where these lie: nothing has been installed. With errors
 // the snapshot has the modules that could be read.
-func readModules(ctx context.Context, parser *configs.Parser, call configs.StaticModuleCall) (*configload.Snapshot, hcl.Diagnostics) {
+func readModules(ctx context.Context, parser *configs.Parser, call configs.StaticModuleCall) (*configload.Snapshot, *configs.Config, hcl.Diagnostics) {
 	snap := &configload.Snapshot{Modules: map[string]*configload.SnapshotModule{"": {Dir: configDir, Files: map[string][]byte{}}}}
 	root, diags := parser.LoadConfigDir(configDir, call)
 	if root == nil {
-		return snap, diags
+		return snap, nil, diags
 	}
 	diags = append(diags, addModule(snap, parser, "", configDir, "")...)
 	walk := func(_ context.Context, req *configs.ModuleRequest) (*configs.Module, *version.Version, hcl.Diagnostics) {
 		return localModule(snap, parser, req)
 	}
-	_, more := configs.BuildConfig(ctx, root, configs.ModuleWalkerFunc(walk))
-	return snap, append(diags, more...)
+	cfg, more := configs.BuildConfig(ctx, root, configs.ModuleWalkerFunc(walk))
+	return snap, cfg, append(diags, more...)
 }
 
 // localModule reads a module that another one calls.

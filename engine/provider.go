@@ -19,6 +19,9 @@ import (
 type Provider struct {
 	// Address is the source address, "registry.opentofu.org/hashicorp/random".
 	Address string
+	// Version, if set, is what version constraints of a configuration in a
+	// directory are held against.
+	Version string
 	// New makes a server that shares nothing with others that it made: core
 	// asks for one in each of its walks, and servers run at the same time.
 	New func() tfprotov6.ProviderServer
@@ -27,6 +30,7 @@ type Provider struct {
 // linked are the providers that there are.
 type linked struct {
 	addrs     []string // sorted
+	versions  map[addrs.Provider]string
 	factories plugins.ProviderFactories
 	library   plugins.Library // one for all verbs: it keeps the schemas
 	locks     *depsfile.Locks // selections of packages, which plan files carry
@@ -36,6 +40,7 @@ type linked struct {
 func link(providers []Provider, backends builtin.Backends, provisioners plugins.ProvisionerFactories) (*linked, error) {
 	l := &linked{
 		factories: plugins.ProviderFactories{addrs.NewBuiltInProvider("terraform"): builtin.Factory(backends)},
+		versions:  map[addrs.Provider]string{},
 		pool:      &direct.Pool{Log: providerLog()},
 	}
 	for _, p := range providers {
@@ -48,6 +53,9 @@ func link(providers []Provider, backends builtin.Backends, provisioners plugins.
 		}
 		l.factories[a] = l.pool.Factory(a.Type, p.New)
 		l.addrs = append(l.addrs, a.String())
+		if p.Version != "" {
+			l.versions[a] = p.Version
+		}
 	}
 	sort.Strings(l.addrs)
 	l.locks = l.over(depsfile.NewLocks())

@@ -75,7 +75,7 @@ func addresses() []string {
 func engineProviders(p progress) []engine.Provider {
 	var out []engine.Provider
 	for _, l := range linked() {
-		out = append(out, engine.Provider{Address: l.address, New: l.server(p)})
+		out = append(out, engine.Provider{Address: l.address, Version: l.version, New: l.server(p)})
 	}
 	return out
 }

@@ -390,8 +390,16 @@ func TestWhatIsNotLinkedIsRefusedInASentence(t *testing.T) {
 		"a provider":              {`resource "aws_instance" "x" {}`, []string{"plan"}, []string{"registry.opentofu.org/hashicorp/aws", "These are linked", "registry.opentofu.org/hashicorp/random"}},
 		"a provider, to validate": {`resource "aws_instance" "x" {}`, []string{"validate"}, []string{"registry.opentofu.org/hashicorp/aws", "These are linked"}},
 		"a provider, to look at":  {`resource "aws_instance" "x" {}`, []string{"console"}, []string{"registry.opentofu.org/hashicorp/aws", "These are linked"}},
-		"settings of init":        {``, []string{"init", "-backend-config=x=y"}, []string{"TF_HTTP_"}},
-		"a choice of workspace":   {``, []string{"workspace", "new", "x"}, []string{"TF_WORKSPACE"}},
+		"another version of a provider": {`terraform {
+  required_providers {
+    random = {
+      source  = "hashicorp/random"
+      version = "~> 99.0"
+    }
+  }
+}`, []string{"plan"}, []string{"registry.opentofu.org/hashicorp/random", "is linked, not ~> 99.0"}},
+		"settings of init":      {``, []string{"init", "-backend-config=x=y"}, []string{"TF_HTTP_"}},
+		"a choice of workspace": {``, []string{"workspace", "new", "x"}, []string{"TF_WORKSPACE"}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
