@@ -375,3 +375,33 @@ func TestFormat(t *testing.T) {
 	d.must(0, "fmt", "-check")
 	has(t, d.must(2, "fmt", "none").err, "No file or directory at none")
 }
+
+// What stock tofu was told in the same folder, and keeps to itself, is not
+// silently another state here.
+func TestStateThatStockTofuWasToldOf(t *testing.T) {
+	for name, c := range map[string]struct {
+		block, saved, env, says string
+	}{
+		"another file":     {`backend "local" {}`, `{"type":"local","config":{"path":"there.tfstate"}}`, "", `path of the backend "local" is "there.tfstate"; here it is not set`},
+		"the default":      {`backend "local" {}`, `{"type":"local","config":{"path":"terraform.tfstate"}}`, "", ""},
+		"the same file":    {"backend \"local\" {\n    path = \"there.tfstate\"\n  }", `{"type":"local","config":{"path":"there.tfstate"}}`, "", ""},
+		"another address":  {`backend "http" {}`, `{"type":"http","config":{"address":"https://u:p@there.example/x"}}`, "https://here.example/x", `is "https://there.example/x"; here it is "https://here.example/x"`},
+		"the same address": {`backend "http" {}`, `{"type":"http","config":{"address":"https://here.example/x"}}`, "https://u:p@here.example/x", ""},
+		"not said":         {`backend "http" {}`, `{"type":"http","config":{"address":null}}`, "https://here.example/x", ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			d := newDesk(t, map[string]string{
+				"main.tf":                      "terraform {\n  " + c.block + "\n}\n" + values,
+				".terraform/terraform.tfstate": `{"version":3,"backend":` + c.saved + `}`,
+			})
+			t.Setenv("TF_HTTP_ADDRESS", c.env)
+			if c.says == "" {
+				d.must(0, "plan")
+				return
+			}
+			p := d.must(1, "plan")
+			has(t, p.err, c.says)
+			lacks(t, p.err, "u:p")
+		})
+	}
+}

@@ -56,15 +56,19 @@ func workspaceOverridden() (name string, overridden bool) {
 	if name := os.Getenv("TF_WORKSPACE"); name != "" {
 		return name, true
 	}
-	dir := os.Getenv("TF_DATA_DIR")
-	if dir == "" {
-		dir = ".terraform"
-	}
-	b, err := readBounded(filepath.Join(dir, backendlocal.DefaultWorkspaceFile), 4<<10)
+	b, err := readBounded(filepath.Join(dataDir(), backendlocal.DefaultWorkspaceFile), 4<<10)
 	if name = string(bytes.TrimSpace(b)); err != nil || name == "" {
 		name = backend.DefaultStateName
 	}
 	return name, false
+}
+
+// dataDir is where stock tofu keeps what it remembers of a working directory.
+func dataDir() string {
+	if dir := os.Getenv("TF_DATA_DIR"); dir != "" {
+		return dir
+	}
+	return ".terraform"
 }
 
 // loadState finds the state that the configuration, or the plan that is to be
@@ -118,6 +122,11 @@ func (c *cli) loadState(ctx context.Context, e *Engine, root *configs.Module, wo
 	state, more := c.openState(kind, config, e.opts.Commands, e.enc.State(), workspace)
 	if diags = diags.Append(more); more.HasErrors() {
 		return diags
+	}
+	if root.Backend != nil && planned == nil {
+		if diags = diags.Append(checkSaved(kind, state.config)); diags.HasErrors() {
+			return diags
+		}
 	}
 	if state.local != nil {
 		state.local.OverrideStatePath, state.local.OverrideStateOutPath, state.local.OverrideStateBackupPath = s.paths.state, s.paths.out, s.paths.backup
