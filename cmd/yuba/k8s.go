@@ -114,7 +114,7 @@ func (k *k8sFlags) teardown(p process) (settings, error) {
 }
 
 func k8sCommands() []command {
-	return []command{
+	return append([]command{
 		{
 			name:    "k8s plan",
 			args:    "[FLAGS]",
@@ -299,7 +299,7 @@ The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPAC
 			example: "yuba k8s export -group=group.json ./graph",
 			setup:   k8sExport,
 		},
-	}
+	}, operatorCommands()...)
 }
 
 func first(args []string) string {
@@ -385,7 +385,11 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 			return err
 		}
 		defer s.close()
-		return s.Apply(ctx, o)
+		err = s.Apply(ctx, o)
+		if o.PlanFile == "" && options.Mode == engine.Normal {
+			err = k.summarize(ctx, p, s, err)
+		}
+		return err
 	}
 }
 

@@ -71,9 +71,15 @@ type Node struct {
 // Well is true when there is nothing to do about the node.
 func (n Node) Well() bool { return n.State == Ready && len(n.Drift) == 0 }
 
-// Status tells how the nodes of a namespace are, in the order of their names. A
-// pod that runs and isn't ready is asked for its failed units.
-func (c *Cluster) Status(ctx context.Context, namespace string, names []string) ([]Node, error) {
+// StatusOptions say how closely Status looks.
+type StatusOptions struct {
+	// Brief leaves out what only the pods themselves know: failed units and
+	// logs.
+	Brief bool
+}
+
+// Status tells how the nodes of a namespace are, in the order of names.
+func (c *Cluster) Status(ctx context.Context, namespace string, names []string, o StatusOptions) ([]Node, error) {
 	api := c.session.client
 	kinds := []client.MirrorKind{
 		{Kind: client.Builtin("apps/v1", "Deployment")},
@@ -105,7 +111,7 @@ func (c *Cluster) Status(ctx context.Context, namespace string, names []string) 
 	for i, name := range names {
 		s := rollout.Snapshot{ReplicaSets: lists[1], Pods: lists[2], Events: lists[3], Deployment: named(lists[0], name)}
 		group.Go(func() error {
-			nodes[i] = c.node(gctx, name, further, s, lists[4], lists[5])
+			nodes[i] = c.node(gctx, name, o, further, s, lists[4], lists[5])
 			if nodes[i].State == Unconfirmed && refused[4] {
 				nodes[i].State, nodes[i].Reason = Ready, "" // nobody knows better
 			}
@@ -116,7 +122,7 @@ func (c *Cluster) Status(ctx context.Context, namespace string, names []string) 
 }
 
 // node judges one node.
-func (c *Cluster) node(ctx context.Context, name string, further *related, s rollout.Snapshot, records, claims []client.Object) Node {
+func (c *Cluster) node(ctx context.Context, name string, o StatusOptions, further *related, s rollout.Snapshot, records, claims []client.Object) Node {
 	n := Node{Name: name, State: Missing, Details: []string{}, Drift: []string{}}
 	d := s.Deployment
 	if d == nil {
@@ -171,7 +177,7 @@ func (c *Cluster) node(ctx context.Context, name string, further *related, s rol
 	}
 	if !n.Ready {
 		n.Details = append(n.Details, v.Detail...)
-		if v.Pod != "" {
+		if v.Pod != "" && !o.Brief {
 			n.Details = append(n.Details, inside(ctx, c.session.client, named(s.Pods, v.Pod))...)
 		}
 	}

@@ -23,7 +23,7 @@ func (c *cluster) operator() *kubernetes.Cluster {
 // status is that of one node.
 func (c *cluster) status(name string) kubernetes.Node {
 	c.t.Helper()
-	nodes, err := c.operator().Status(context.Background(), c.ns, []string{name})
+	nodes, err := c.operator().Status(context.Background(), c.ns, []string{name}, kubernetes.StatusOptions{})
 	must(c.t, err)
 	return nodes[0]
 }

@@ -1,0 +1,77 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"flag"
+	"io"
+
+	"golang.org/x/term"
+
+	"fediversity.eu/yuba/providers/kubernetes"
+)
+
+func k8sLogs(f *flag.FlagSet) action {
+	var g groupFlags
+	g.register(f)
+	var o kubernetes.LogOptions
+	f.BoolVar(&o.Follow, "f", false, "go on until the container ends")
+	f.Int64Var(&o.Lines, "n", -1, "print the last `number` of lines only; -1: all that there is")
+	f.BoolVar(&o.Previous, "previous", false, "print the log of before the container's last restart")
+	return func(ctx context.Context, p process, args []string) error {
+		_, namespace, node, err := g.node(p, args)
+		if err != nil {
+			return err
+		}
+		if o.Follow && o.Previous {
+			return usagef("-f and -previous exclude each other: what has ended says no more")
+		}
+		c, err := p.cluster()
+		if err != nil {
+			return err
+		}
+		if !term.IsTerminal(int(p.stdout.Fd())) {
+			return c.Logs(ctx, namespace, node, o, p.stdout)
+		}
+		w := &plainLines{w: p.stdout}
+		if err := c.Logs(ctx, namespace, node, o, w); err != nil {
+			return err
+		}
+		return w.flush()
+	}
+}
+
+// plainLines passes whole lines on, without what would steer a terminal.
+type plainLines struct {
+	w    io.Writer
+	rest []byte
+}
+
+// maxLine is the length from which on a line is passed on in pieces, in bytes.
+const maxLine = 64 << 10
+
+func (l *plainLines) Write(p []byte) (int, error) {
+	l.rest = append(l.rest, p...)
+	end := bytes.LastIndexByte(l.rest, '\n') + 1
+	if end == 0 && len(l.rest) > maxLine {
+		end = len(l.rest)
+	}
+	if end == 0 {
+		return len(p), nil
+	}
+	text := kubernetes.PlainText(string(l.rest[:end]))
+	l.rest = append(l.rest[:0], l.rest[end:]...)
+	if _, err := io.WriteString(l.w, text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
+
+// flush passes on a last line without an end.
+func (l *plainLines) flush() error {
+	if len(l.rest) == 0 {
+		return nil
+	}
+	_, err := io.WriteString(l.w, kubernetes.PlainText(string(l.rest))+"\n")
+	return err
+}

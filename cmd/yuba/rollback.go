@@ -1,0 +1,74 @@
+package main
+
+import (
+	"bufio"
+	"context"
+	"errors"
+	"flag"
+	"fmt"
+	"strings"
+	"time"
+
+	"fediversity.eu/yuba/providers/kubernetes"
+)
+
+func k8sRollback(f *flag.FlagSet) action {
+	var g groupFlags
+	g.register(f)
+	approve := f.Bool("auto-approve", false, "do not ask before changing anything")
+	timeout := f.Duration("timeout", 0, "how long the pod may take to become ready, a `duration` such as 5m\n(default: rolloutTimeout of the group)")
+	return func(ctx context.Context, p process, args []string) error {
+		group, namespace, node, err := g.node(p, args)
+		if err != nil {
+			return err
+		}
+		within := group.RolloutTimeout
+		if *timeout < 0 {
+			return usagef("-timeout=%s: a time to wait is needed", *timeout)
+		} else if *timeout > 0 {
+			within = *timeout
+		}
+		said := time.Now()
+		c, err := p.cluster(kubernetes.WithProgress(func(_, name, message string) {
+			fmt.Fprintf(p.stderr, "%s: %s [%s]\n", name, message, time.Since(said).Round(time.Second))
+		}))
+		if err != nil {
+			return err
+		}
+		good, now, err := c.LastGood(ctx, namespace, node)
+		if errors.Is(err, kubernetes.ErrNothingToRollBack) {
+			fmt.Fprintf(p.stdout, "%s: nothing to do, %v.\nAn older image comes back by an apply of the group file that had it.\n", node, err)
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(p.stdout, "%s in namespace %s\n  from %s\n  to   %s\n", node, namespace, now, good)
+		if !*approve {
+			fmt.Fprint(p.stdout, "\nRoll it back? Only 'yes' is accepted: ")
+			answer, err := bufio.NewReader(p.stdin).ReadString('\n')
+			if strings.TrimSpace(answer) != "yes" {
+				if err != nil {
+					fmt.Fprintln(p.stdout)
+				}
+				return errors.New("not approved, nothing was changed; -auto-approve does not ask")
+			}
+		}
+		said = time.Now()
+		ctx, cancel := context.WithCancel(ctx)
+		defer cancel()
+		interrupts := p.interrupts()
+		go func() {
+			select {
+			case <-interrupts:
+				cancel()
+			case <-ctx.Done():
+			}
+		}()
+		if err := c.Rollback(ctx, namespace, node, within); err != nil {
+			return fmt.Errorf("%s: %w", node, err)
+		}
+		fmt.Fprintf(p.stdout, "%s runs its last good image again, and is ready. The next apply tries what the group file says.\n", node)
+		return nil
+	}
+}

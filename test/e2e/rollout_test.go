@@ -1,0 +1,65 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
+)
+
+// In one apply of several nodes each gets its own verdict; those that are good
+// stay, and at the end each node has a line.
+func TestEachNodeHasItsVerdict(t *testing.T) {
+	w := world.New(t)
+	one := lab.Image{Content: "one"}
+	w.Group(world.Node{Name: "web", Image: one}, world.Node{Name: "db", Image: one}, world.Node{Name: "mail", Image: one})
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	first := w.Get("deployment/db", world.ImagePath)
+
+	two := world.Node{Name: "web", Image: lab.Image{Content: "two"}}
+	units := world.Node{Name: "db", Image: lab.Image{Content: "units", Behaviour: lab.NeverReady, FailedUnits: "postgresql.service"}}
+	crash := world.Node{Name: "mail", Image: lab.Image{Content: "crash", Behaviour: lab.CrashLoop, Log: "no space left"}}
+	w.Group(two, units, crash)
+	w.Shorten()
+	r := w.Must(1, "k8s", "apply", "-auto-approve", "-no-color")
+	for _, want := range []string{
+		"/db was not complete within 15s", "failed unit postgresql.service", "postgresql.service: line 30",
+		"/mail", "CrashLoopBackOff", "no space left",
+	} {
+		has(t, r.Stderr, want)
+	}
+	has(t, r.Stderr, "The nodes are now:", "db", "set back", "mail", "set back", "web", "ready", "db: generation", "did not become ready")
+	if got := w.Get("deployment/web", world.ImagePath); !strings.HasPrefix(statusOf(t, w, 2).Nodes[2].Running, got) {
+		t.Errorf("web runs %s", got)
+	}
+	if got := w.Get("deployment/db", world.ImagePath); got != first {
+		t.Errorf("db runs %s, want %s", got, first)
+	}
+	w.Free()
+
+	// The same in the machine-readable stream.
+	r = w.Must(1, "k8s", "apply", "-auto-approve", "-json")
+	found := 0
+	for line := range strings.Lines(r.Stdout) {
+		var m struct {
+			Type       string
+			Diagnostic struct{ Summary, Detail string }
+		}
+		if err := json.Unmarshal([]byte(line), &m); err != nil {
+			t.Fatalf("%v: %s", err, line)
+		}
+		if m.Type == "diagnostic" && (strings.Contains(m.Diagnostic.Detail, "failed unit postgresql.service") || strings.Contains(m.Diagnostic.Detail, "no space left")) {
+			found++
+		}
+	}
+	if found != 2 {
+		t.Errorf("%d of 2 failed nodes tell why: %v", found, r)
+	}
+	// Put right, one apply does for all of them.
+	w.Group(two, world.Node{Name: "db", Image: lab.Image{Content: "three"}}, world.Node{Name: "mail", Image: lab.Image{Content: "three"}})
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	w.Must(0, "k8s", "status")
+	w.Must(0, "k8s", "plan", "-detailed-exitcode")
+}

@@ -1,0 +1,99 @@
+package e2e
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
+)
+
+// has checks that a text has some words, in this order.
+func has(t *testing.T, text string, words ...string) {
+	t.Helper()
+	rest := text
+	for _, w := range words {
+		_, after, ok := strings.Cut(rest, w)
+		if !ok {
+			t.Errorf("no %q, in this order, in:\n%s", w, text)
+			return
+		}
+		rest = after
+	}
+}
+
+// status is what `yuba k8s status -json` prints.
+type status struct {
+	Namespace string
+	Well      bool
+	Nodes     []struct{ Name, State, Wanted, Running, LastGood, Pod, Claim, Volume, Reason string }
+}
+
+func statusOf(t *testing.T, w *world.World, code int) status {
+	t.Helper()
+	r := w.Must(code, "k8s", "status", "-json")
+	var s status
+	if err := json.Unmarshal([]byte(r.Stdout), &s); err != nil {
+		t.Fatalf("%v: %v", err, r)
+	}
+	return s
+}
+
+// The operator's day: nodes are looked at, one fails, its log is read, and it is
+// rolled back, with nothing but the kubeconfig and the group file.
+func TestStatusLogsAndRollback(t *testing.T) {
+	w := world.New(t)
+	good := lab.Image{Content: "one", Log: "booting\n\x1b[32mdone\x1b[0m"}
+	w.Group(world.Node{Name: "web", Image: good}, world.Node{Name: "db", Image: good})
+	r := w.Must(2, "k8s", "status")
+	has(t, r.Stdout, "db", "missing", "web", "missing", "never applied")
+
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	delete(w.Env, "TF_HTTP_ADDRESS")
+	registry := w.Env["K8S_REGISTRY"]
+	delete(w.Env, "K8S_REGISTRY")
+	r = w.Must(0, "k8s", "status")
+	has(t, r.Stdout, "NODE", "WANTED", "RUNS", "LAST GOOD", "db", "ready", "Bound 1Gi", "web", "ready")
+	for line := range strings.Lines(r.Stdout) {
+		if len(line) > 100 {
+			t.Errorf("a line of %d characters: %s", len(line), line)
+		}
+	}
+	s := statusOf(t, w, 0)
+	if n := s.Nodes[1]; !s.Well || s.Namespace != w.Namespace || n.Name != "web" || n.Wanted != w.Get("deployment/web", world.ImagePath) ||
+		n.Running != n.Wanted || n.LastGood != n.Wanted || n.Claim != "web-state" || n.Pod == "" {
+		t.Errorf("%+v", s)
+	}
+	if r := w.Must(0, "k8s", "logs", "-n=1", "web"); r.Stdout != "\x1b[32mdone\x1b[0m\n" {
+		t.Errorf("log of web: %v", r)
+	}
+	has(t, w.Must(1, "k8s", "logs", "nowhere").Stderr, "nowhere", "db, web")
+	has(t, w.Must(0, "k8s", "rollback", "web").Stdout, "nothing to do")
+
+	// Somebody sets an image by hand; the operator goes back.
+	first := w.Get("deployment/web", world.ImagePath)
+	other := w.Lab.Push(t, w.Namespace+"/manual", "1", lab.Image{Behaviour: lab.NeverReady, FailedUnits: "nginx.service"})
+	w.Kubectl("set", "image", "-n", w.Namespace, "deployment/web", "node="+other)
+	world.Eventually(t, "image that was set by hand", func() bool { return statusOf(t, w, 2).Nodes[1].Running == other })
+	world.Eventually(t, "failed unit", func() bool {
+		r = w.Must(2, "k8s", "status")
+		return strings.Contains(r.Stdout, "failed unit nginx.service")
+	})
+	has(t, r.Stdout, "web: 0/1 ready: running, not ready", "kubectl-set changed the image", "nginx.service: line 30")
+	has(t, w.Must(1, "k8s", "rollback", "web").Stderr, "not approved")
+	r = w.Must(0, "k8s", "rollback", "-auto-approve", "web")
+	has(t, r.Stdout, "from "+other, "to   "+first, "is ready")
+	if got := w.Get("deployment/web", world.ImagePath); got != first {
+		t.Errorf("it runs %s", got)
+	}
+	if n := statusOf(t, w, 2).Nodes[1]; n.State != "set back" || n.Running != first || !strings.Contains(n.Reason, "rolled back by hand") {
+		t.Errorf("%+v", n)
+	}
+	// The next apply puts it in order.
+	w.Env["TF_HTTP_ADDRESS"], w.Env["K8S_REGISTRY"] = w.State, registry
+	w.Must(2, "k8s", "plan", "-detailed-exitcode")
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	w.Must(0, "k8s", "status")
+	w.Must(0, "k8s", "plan", "-detailed-exitcode")
+}
