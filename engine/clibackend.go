@@ -47,7 +47,8 @@ type statePaths struct{ state, out, backup string }
 func currentWorkspace() (string, error) {
 	name, _ := workspaceOverridden()
 	if name != url.PathEscape(name) {
-		return "", errors.New("Invalid workspace name set using TF_WORKSPACE") //nolint:staticcheck // stock tofu's words
+		//lint:ignore ST1005 stock tofu's words
+		return "", errors.New("Invalid workspace name set using TF_WORKSPACE")
 	}
 	return name, nil
 }
@@ -108,7 +109,7 @@ func (c *cli) loadState(ctx context.Context, e *Engine, root *configs.Module, wo
 	planned, err := e.plannedBackend(s.plan)
 	switch {
 	case err != nil:
-		return diags.Append(sourceless(fmt.Sprintf("Failed to load %q as a plan file", s.plan), "%s", err))
+		return diags.Append(sourceless(fmt.Sprintf("Failed to load %q as a plan file", s.plan), "Error: %s", err))
 	case planned == nil:
 	case planned.workspace != workspace && os.Getenv("TF_WORKSPACE") != "":
 		return diags.Append(sourceless("Plan is for another workspace",

@@ -139,7 +139,7 @@ func (c *cli) validate(ctx context.Context, raw []string) int {
 			return view.Results(diags.Append(fmt.Errorf("unable to locate module: %w", err)))
 		}
 	}
-	diags = diags.Append(c.load(ctx, e, scope{vars: args.Vars, config: true, noState: true}))
+	diags = diags.Append(c.load(ctx, e, scope{vars: args.Vars, config: true, noState: true, noEncryption: true}))
 	if !diags.HasErrors() {
 		diags = diags.Append(e.validate(ctx))
 	}
@@ -168,6 +168,7 @@ func (c *cli) output(ctx context.Context, raw []string) int {
 	}
 	mgr, err := e.state.StateMgr(ctx, e.state.workspace)
 	if err != nil {
+		//lint:ignore ST1005 stock tofu's words
 		return c.report(e, view, diags.Append(fmt.Errorf("Failed to load state: %w", err)))
 	}
 	outputs, err := mgr.GetRootOutputValues(ctx)

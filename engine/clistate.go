@@ -419,6 +419,7 @@ func (c *cli) forceUnlock(ctx context.Context, raw []string) int {
 			err = mgr.Unlock(ctx, args.LockID)
 		}
 		if err != nil {
+			//lint:ignore ST1005 stock tofu's words
 			return c.report(e, view, diags.Append(fmt.Errorf("Failed to unlock state: %w", err)))
 		}
 		view.ForceUnlockSucceeded()
