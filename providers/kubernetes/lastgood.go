@@ -57,9 +57,9 @@ func ownPart(live client.Object, manager string) client.Object {
 	return conf
 }
 
-// putBack applies a Deployment with another template, and a note on it that
-// begins with why and ends with the images that it had. It gives the Deployment
-// as it is then.
+// putBack applies a Deployment with another template, and the note of
+// setBackAnnotation: why, a colon, and the images that it had. It gives the
+// Deployment as it is then.
 func putBack(ctx context.Context, c *client.Client, live, template client.Object, why string) (client.Object, error) {
 	conf := ownPart(live, c.FieldManager())
 	spec := client.Object{}
@@ -70,7 +70,7 @@ func putBack(ctx context.Context, c *client.Client, live, template client.Object
 	conf["spec"] = spec
 	notes := client.Object{}
 	maps.Copy(notes, annotationsOf(conf))
-	notes[setBackAnnotation] = why + strings.Join(images(templateOf(live)), ", ")
+	notes[setBackAnnotation] = why + ": " + strings.Join(images(templateOf(live)), ", ")
 	meta := metaOf(conf)
 	meta["annotations"], meta["uid"] = notes, metaString(live, "uid")
 	namespace, name := metaString(live, "namespace"), metaString(live, "name")
@@ -83,6 +83,15 @@ func putBack(ctx context.Context, c *client.Client, live, template client.Object
 func setBackNote(live client.Object) string {
 	s, _ := annotationsOf(live)[setBackAnnotation].(string)
 	return s
+}
+
+// splitNote gives the two parts of such a note.
+func splitNote(note string) (why, images string) {
+	i := strings.LastIndex(note, ": ")
+	if i < 0 {
+		return note, ""
+	}
+	return note[:i], note[i+2:]
 }
 
 func templateOf(o client.Object) client.Object {
@@ -103,6 +112,19 @@ func images(template client.Object) []string {
 		}
 	}
 	return out
+}
+
+// shortImages tells images apart in a line of 80 columns.
+func shortImages(template client.Object) string {
+	var out []string
+	for _, image := range images(template) {
+		image = image[strings.LastIndex(image, "/")+1:]
+		if name, digest, ok := strings.Cut(image, "@sha256:"); ok {
+			image = name + "@" + digest[:min(8, len(digest))]
+		}
+		out = append(out, image)
+	}
+	return strings.Join(out, ", ")
 }
 
 func hasImages(template client.Object) bool {

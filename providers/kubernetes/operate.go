@@ -159,10 +159,8 @@ func (c *Cluster) node(ctx context.Context, name string, o StatusOptions, furthe
 	note := setBackNote(d)
 	switch {
 	case note != "":
-		n.State, n.Reason = SetBack, note
-		if _, after, ok := strings.Cut(note, ": "); ok {
-			n.Wanted = after
-		}
+		n.State = SetBack
+		n.Reason, n.Wanted = splitNote(note)
 		if !n.Ready {
 			n.Reason += "; the older image is not ready either: " + v.Message
 		}
@@ -387,7 +385,7 @@ func (c *Cluster) Rollback(ctx context.Context, namespace, name string, within t
 	s := c.session
 	mirror, release := s.watch.acquire(namespace)
 	defer release()
-	set, err := putBack(ctx, s.client, live, template, "rolled back by hand from: ")
+	set, err := putBack(ctx, s.client, live, template, "rolled back by hand")
 	if err != nil {
 		return err
 	}

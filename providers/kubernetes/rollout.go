@@ -131,6 +131,7 @@ type target struct {
 	generation           int64
 	timeout, persistence time.Duration
 	within               string // the timeout as the user wrote it
+	phase                string // what progress messages begin with
 }
 
 func (t target) label() string { return t.namespace + "/" + t.name }
@@ -250,7 +251,7 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 		}
 		if now != said && (synced || err != nil) {
 			said = now
-			r.progress(t.namespace, t.name, said)
+			r.progress(t.namespace, t.name, t.phase+said)
 		}
 		if !synced && err != nil && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
 			return out
@@ -355,12 +356,13 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		return "There is nothing to set back: this is the template whose rollout was complete before, so the reason is outside of it.\n" + keeps
 	}
 	image := strings.Join(images(template), ", ")
-	r.progress(t.namespace, t.name, "setting back to "+image)
-	set, err := putBack(ctx, c, live, template, fmt.Sprintf("generation %d did not become ready: ", failed.verdict.Generation))
+	r.progress(t.namespace, t.name, "setting back to "+shortImages(template))
+	set, err := putBack(ctx, c, live, template, fmt.Sprintf("generation %d did not become ready (%s)", failed.verdict.Generation, failed.verdict.Message))
 	if err != nil {
 		return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
 	}
 	t.generation, _ = generationOf(set)
+	t.phase = "setting back: "
 	back := r.wait(ctx, c, m, t)
 	now := "The Deployment was set back to the last image whose rollout was complete, " + image
 	switch {

@@ -48,6 +48,9 @@ func inside(ctx context.Context, c *client.Client, pod client.Object) []string {
 			ended, _ := state["terminated"].(client.Object)
 			code, _ := ended["exitCode"].(int64)
 			switch {
+			case state["running"] != nil && !ready && last["terminated"] != nil:
+				// It has crashed: why, is in what it said then.
+				return append(q.log(ctx, true, "container "+q.container+", before it ended"), q.systemd(ctx)...)
 			case state["running"] != nil && !ready:
 				return q.systemd(ctx)
 			case ended != nil && code != 0:

@@ -65,6 +65,9 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 		if restarts > 0 {
 			v.message = fmt.Sprintf("running, not ready, %d restarts", restarts)
 			v.detail[0] += fmt.Sprintf("; it was restarted %d times%s", restarts, exitNote(obj(c, "lastState", "terminated")))
+			if restarts >= crashes {
+				v.stuck, v.held = key("CrashLoopBackOff"), true
+			}
 		}
 	default:
 		v.message = "ContainerCreating"

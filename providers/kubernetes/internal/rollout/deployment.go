@@ -76,7 +76,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		v.Stuck = "paused"
 		add("the Deployment is paused", "spec.paused is true: the deployment controller makes no pods; resume it")
 	case worst.message != "":
-		v.Stuck, v.Pod = worst.stuck, worst.name
+		v.Stuck, v.Held, v.Pod = worst.stuck, worst.held, worst.name
 		add(worst.message, worst.detail...)
 	case refused != "":
 		v.Stuck = refusedStuck

@@ -12,6 +12,7 @@ type podVerdict struct {
 	ready   bool
 	message string // short, "" when ready
 	stuck   string // see Verdict.Stuck
+	held    bool   // see Verdict.Held
 	detail  []string
 }
 
@@ -53,8 +54,8 @@ func judgePod(p Object, s Snapshot) podVerdict {
 			}
 			// The first init container that isn't done holds all others; else
 			// the worst of the containers speaks.
-			if v.stuck == "" && (len(v.detail) == 0 || cv.stuck != "") {
-				v.message, v.stuck = cv.message, cv.stuck
+			if (v.stuck == "" || v.held && !cv.held) && (len(v.detail) == 0 || cv.stuck != "") {
+				v.message, v.stuck, v.held = cv.message, cv.stuck, cv.held
 			}
 			v.detail = append(v.detail, what+": "+strings.Join(cv.detail, "\n"))
 		}
@@ -72,7 +73,7 @@ func judgePod(p Object, s Snapshot) podVerdict {
 		if stuck {
 			v.stuck = "cannot be created " + uid
 		}
-	case reason == "Unhealthy" && v.stuck == "":
+	case reason == "Unhealthy" && (v.stuck == "" || v.held):
 		v.message += note(message)
 	}
 	if text, stuck := judgeNode(s, p); text != "" {

@@ -262,6 +262,11 @@ func TestPatience(t *testing.T) {
 		{15 * time.Second, other, Waiting}, // another reason begins anew
 		{19 * time.Second, other, Waiting},
 		{time.Second, other, Failed},
+		// Between two crashes the container runs: that neither fails nor heals.
+		{0, Verdict{Stuck: "crash"}, Waiting},
+		{15 * time.Second, Verdict{Stuck: "crash", Held: true}, Waiting},
+		{15 * time.Second, Verdict{Stuck: "crash", Held: true}, Waiting},
+		{0, Verdict{Stuck: "crash"}, Failed},
 	}
 	for i, s := range steps {
 		now = now.Add(s.after)

@@ -40,6 +40,9 @@ type Verdict struct {
 	// Stuck names a reason that does not heal by itself, while it lasts. Two
 	// moments with the same Stuck have the same reason. See Patience.
 	Stuck string
+	// Held is true while Stuck does not show, but has not healed either: between
+	// two crashes the container runs. The clock goes on, but nothing fails.
+	Held bool
 	// Absent is true when the Deployment is not there, or is another one. Who
 	// reads from a copy of the cluster should look again before believing it.
 	Absent bool
@@ -86,7 +89,7 @@ func (p *Patience) Judge(v Verdict, now time.Time) Verdict {
 	if v.Stuck != p.stuck {
 		p.stuck, p.since = v.Stuck, now
 	}
-	if now.Sub(p.since) >= p.Grace {
+	if now.Sub(p.since) >= p.Grace && !v.Held {
 		v.State = Failed
 	}
 	return v
