@@ -2,6 +2,7 @@ package engine
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"os"
@@ -14,6 +15,7 @@ import (
 	"github.com/opentofu/opentofu/internal/command/flags"
 	"github.com/opentofu/opentofu/internal/configs"
 	"github.com/opentofu/opentofu/internal/configs/configload"
+	"github.com/opentofu/opentofu/internal/encryption"
 	"github.com/opentofu/opentofu/internal/plugins"
 	"github.com/opentofu/opentofu/internal/provisioners"
 	"github.com/opentofu/opentofu/internal/tfdiags"
@@ -172,8 +174,13 @@ type scope struct {
 	config bool
 	// anyProvider doesn't mind providers that aren't linked.
 	anyProvider bool
+	// warnTwice prints the configuration's warnings before the operation, which
+	// finds them once more: stock tofu's plan does, its other verbs don't.
+	warnTwice bool
 	// noState leaves out the state.
 	noState bool
+	// noEncryption leaves out the encryption of states and plans.
+	noEncryption bool
 	// paths are those of -state, -state-out and -backup.
 	paths statePaths
 	// plan is a saved plan that is to be applied, "" if there is none.
@@ -203,8 +210,17 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	}
 	e.call = configs.NewStaticModuleCall(addrs.RootModule, hcl.Range{}, e.staticInput(ctx, in), configDir, workspace)
 
+	// The backend first: as in stock tofu, what is wrong near it hides all else.
+	root, hclDiags := parser.LoadConfigDirSelective(configDir, e.call, configs.SelectiveLoadBackend)
+	if !s.noState || !s.config {
+		if hclDiags.HasErrors() {
+			return diags.Append(hclDiags)
+		}
+		if s.warnTwice {
+			diags = diags.Append(hclDiags)
+		}
+	}
 	snap := &configload.Snapshot{Modules: map[string]*configload.SnapshotModule{}}
-	var hclDiags hcl.Diagnostics
 	if s.config {
 		var cfg *configs.Config
 		if snap, cfg, hclDiags = readModules(ctx, parser, e.call); hclDiags.HasErrors() {
@@ -215,10 +231,6 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 				return diags
 			}
 		}
-	}
-	root, hclDiags := parser.LoadConfigDirSelective(configDir, e.call, configs.SelectiveLoadBackend)
-	if hclDiags.HasErrors() {
-		return diags.Append(hclDiags)
 	}
 	if !s.config {
 		if hclDiags := addModule(snap, parser, "", configDir, ""); hclDiags.HasErrors() {
@@ -234,11 +246,16 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	})
 	e.opts.Files = snap.Modules[""].Files
 
-	var warnings tfdiags.Diagnostics
-	if e.enc, warnings, err = newEncryption(ctx, e.opts, e.loader, e.call); err != nil {
-		return diags.Append(err)
+	if e.enc = encryption.Disabled(); !s.noEncryption {
+		var warnings tfdiags.Diagnostics
+		if e.enc, warnings, err = newEncryption(ctx, e.opts, e.loader, e.call); err != nil {
+			if said := (diagnosed{}); errors.As(err, &said) {
+				return diags.Append(said.diags)
+			}
+			return diags.Append(err)
+		}
+		diags = diags.Append(warnings)
 	}
-	diags = diags.Append(warnings)
 	if s.noState {
 		e.state = &stateBackend{workspace: workspace, client: newStateClient(nil, "")}
 		return diags

@@ -36,7 +36,7 @@ func (c *cli) plan(ctx context.Context, raw []string) int {
 	if diags.HasErrors() {
 		return c.misused(e, view, diags)
 	}
-	diags = diags.Append(c.load(ctx, e, scope{vars: args.Vars, config: true, paths: pathsOf(args.State)}))
+	diags = diags.Append(c.load(ctx, e, scope{vars: args.Vars, config: true, warnTwice: true, paths: pathsOf(args.State)}))
 	if c.report(e, view, diags) != 0 {
 		return 1
 	}

@@ -84,7 +84,16 @@ func encryptionRegistry() (registry.Registry, error) {
 }
 
 // sentence makes an error of diagnostics that come before there is a view.
-func sentence(what string, diags hcl.Diagnostics) error {
+func sentence(what string, diags hcl.Diagnostics) error { return diagnosed{what, diags} }
+
+// diagnosed is an error of diagnostics, for who has no view to print them.
+type diagnosed struct {
+	what  string
+	diags hcl.Diagnostics
+}
+
+func (e diagnosed) Error() string {
+	what, diags := e.what, e.diags
 	var errs []string
 	for _, d := range diags {
 		if d.Severity == hcl.DiagError {
@@ -98,5 +107,5 @@ func sentence(what string, diags hcl.Diagnostics) error {
 			errs = append(errs, s)
 		}
 	}
-	return fmt.Errorf("%s: %s", what, strings.Join(errs, "; "))
+	return fmt.Sprintf("%s: %s", what, strings.Join(errs, "; "))
 }

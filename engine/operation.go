@@ -69,7 +69,11 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	}
 	stop := &stopHook{}
 	op.Hooks = append(op.Hooks, stop)
-	running, err := e.local().Operation(ctx, op)
+	l := e.local()
+	// A configuration is not validated again when its plan is applied, where
+	// files may be gone that it needed to be planned.
+	l.OpValidation = op.PlanFile == nil
+	running, err := l.Operation(ctx, op)
 	if err != nil {
 		op.View.Diagnostics(tfdiags.Diagnostics{}.Append(err))
 		return nil, ErrReported

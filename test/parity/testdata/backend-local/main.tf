@@ -1,0 +1,7 @@
+terraform {
+  backend "local" {
+    path = "my.tfstate"
+  }
+}
+
+resource "terraform_data" "a" {}

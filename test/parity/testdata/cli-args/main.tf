@@ -1,0 +1,5 @@
+variable "a" {}
+
+output "a" {
+  value = var.a
+}

@@ -1,0 +1,15 @@
+resource "terraform_data" "a" {}
+
+resource "terraform_data" "a" {}
+
+variable "x" {}
+
+variable "x" {}
+
+locals {
+  l = 1
+}
+
+locals {
+  l = 2
+}

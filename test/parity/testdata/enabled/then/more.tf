@@ -1,0 +1,3 @@
+output "more" {
+  value = 1
+}

@@ -1,0 +1,8 @@
+variable "in" {
+  ephemeral = true
+}
+
+output "out" {
+  value     = "x${var.in}"
+  ephemeral = true
+}

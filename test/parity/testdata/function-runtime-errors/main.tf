@@ -1,0 +1,7 @@
+locals {
+  l = []
+}
+
+output "a" {
+  value = file("nope.txt")
+}

@@ -1,0 +1,15 @@
+terraform {
+  required_providers {
+    lab = { source = "example/lab" }
+  }
+}
+
+import {
+  to = lab_thing.a
+  id = "imported"
+}
+
+resource "lab_thing" "a" {
+  name = "imported"
+  size = 2
+}

@@ -1,0 +1,9 @@
+terraform {
+  required_providers {
+    lab = { source = "example/lab" }
+  }
+}
+
+resource "lab_thing" "a" {
+  name = "fail-plan"
+}

@@ -1,0 +1,3 @@
+output "regions" {
+  value = { for k, m in module.m : k => m.region }
+}

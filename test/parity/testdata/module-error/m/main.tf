@@ -1,0 +1,7 @@
+variable "need" {
+  type = string
+}
+
+output "x" {
+  value = var.need
+}

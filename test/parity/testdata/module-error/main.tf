@@ -1,0 +1,8 @@
+module "m" {
+  source = "./m"
+  extra  = 1
+}
+
+output "o" {
+  value = module.m.nope
+}

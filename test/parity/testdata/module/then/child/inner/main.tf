@@ -1,0 +1,9 @@
+variable "name" {}
+
+resource "null_resource" "a" {
+  triggers = { name = "${var.name}!" }
+}
+
+output "name" {
+  value = null_resource.a.triggers.name
+}

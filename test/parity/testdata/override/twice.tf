@@ -1,0 +1,3 @@
+output "which" {
+  value = "tf"
+}

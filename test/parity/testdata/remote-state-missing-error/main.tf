@@ -1,0 +1,6 @@
+data "terraform_remote_state" "missing" {
+  backend = "local"
+  config = {
+    path = "missing.tfstate"
+  }
+}

@@ -1,0 +1,7 @@
+removed {
+  from = terraform_data.a
+}
+
+output "o" {
+  value = 1
+}

@@ -1,0 +1,5 @@
+resource "terraform_data" "a" {}
+
+removed {
+  from = terraform_data.a
+}

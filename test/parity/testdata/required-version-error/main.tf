@@ -1,0 +1,5 @@
+terraform {
+  required_version = ">= 99.0"
+}
+
+resource "terraform_data" "a" {}

@@ -1,0 +1,3 @@
+resource "null_thing" "a" {}
+
+data "terraform_data" "d" {}

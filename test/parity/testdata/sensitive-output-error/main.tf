@@ -1,0 +1,8 @@
+variable "password" {
+  sensitive = true
+  default   = "x"
+}
+
+output "o" {
+  value = "p: ${var.password}"
+}

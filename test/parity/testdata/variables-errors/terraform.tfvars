@@ -1,0 +1,4 @@
+n    = "many"
+o    = { b = 1 }
+nn   = null
+what = 1

@@ -1,0 +1,7 @@
+variable "a" {
+  default = 1
+}
+
+output "a" {
+  value = var.a
+}

@@ -1,0 +1,3 @@
+s = "from terraform.tfvars"
+n = 2
+nn = null
