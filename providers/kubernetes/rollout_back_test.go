@@ -147,7 +147,7 @@ func TestVerdictOfEachNode(t *testing.T) {
 		}
 	}
 	to := map[string]string{
-		"fine": c.push("fine", lab.Image{}), "crash": c.push("crash", lab.Image{Behaviour: lab.CrashLoop, Log: "out of cheese"}),
+		"fine": c.push("fine", lab.Image{}), "crash": c.push("crash", lab.Image{Behaviour: lab.CrashLoop, Log: "starting\n\x1b[31mout of cheese\x1b[0m"}),
 		"image": c.lab.Registry + "/" + c.ns + "/none@sha256:" + strings.Repeat("0", 64), "first": c.push("first", lab.Image{Behaviour: lab.ConfigError}),
 	}
 	plan, apply := c.walk(), c.walk()
@@ -172,7 +172,8 @@ func TestVerdictOfEachNode(t *testing.T) {
 	if got["fine"] != "" {
 		t.Error(got["fine"])
 	}
-	says(t, got["crash"], "/crash failed", "CrashLoopBackOff", "out of cheese", "set back", good, "ready again")
+	says(t, got["crash"], "/crash failed", "CrashLoopBackOff: container node ended", "last with exit code 1", "last lines of container node, before it ended:",
+		"  out of cheese\n", "does not heal by itself", "set back", good, "ready again")
 	says(t, got["image"], "/image failed", "the registry has no image", "set back", good, "ready again")
 	says(t, got["first"], "/first failed", "CreateContainerConfigError", "no previous image")
 	nodes["fine"].runs(to["fine"])

@@ -50,18 +50,12 @@ func TestNodesThatDoNotAnswer(t *testing.T) {
 	c := newCluster(t)
 	for exec, want := range map[string]string{"hang": "no answer within 5s", "missing": "executable file not found"} {
 		t.Run(exec, func(t *testing.T) {
+			t.Parallel()
 			n := c.node(exec, "5s")
 			says(t, n.apply(c.push(exec, lab.Image{Behaviour: lab.NeverReady, Exec: exec, Log: "the last words"})),
 				"not complete within 5s", "systemd in the pod could not be asked: ", want, "the last words", "first deploy")
 		})
 	}
-}
-
-func TestLastWordsOfACrash(t *testing.T) {
-	c := newCluster(t)
-	n := c.node("web", "1m")
-	says(t, n.apply(c.push("bad", lab.Image{Behaviour: lab.CrashLoop, Log: "starting\n\x1b[31mno space left on device\x1b[0m"})),
-		"failed", "CrashLoopBackOff: container node ended", "last with exit code 1", "last lines of container node, before it ended:", "  no space left on device\n", "does not heal by itself", "first deploy")
 }
 
 func TestReasonsOutsideOfTheImage(t *testing.T) {
@@ -100,13 +94,13 @@ func TestReasonsOutsideOfTheImage(t *testing.T) {
 // The setting: a reason that does not heal is waited for as long as is said.
 func TestPersistence(t *testing.T) {
 	c := newCluster(t)
-	n := c.node("web", "6s")
+	n := c.node("web", "4s")
 	m := c.deployment("web", c.push("bad", lab.Image{Behaviour: lab.ConfigError}))
 	c.put(n.dep, with(m))
 	w := c.walk()
 	conf := n.rolloutConfig(n.dep.attr(t, "uid"), n.dep.attr(t, "generation"))
-	conf["persistence"] = "6s"
-	says(t, w.tryApply(context.Background(), w.plan(n.roll, conf)), "not complete within 6s", "CreateContainerConfigError")
+	conf["persistence"] = "4s"
+	says(t, w.tryApply(context.Background(), w.plan(n.roll, conf)), "not complete within 4s", "CreateContainerConfigError")
 	conf["persistence"] = "1500ms"
 	says(t, w.tryApply(context.Background(), w.plan(n.roll, conf)), "failed", "CreateContainerConfigError", "given up after 1.5s")
 }
