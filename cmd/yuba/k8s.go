@@ -386,7 +386,7 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		}
 		defer s.close()
 		err = s.Apply(ctx, o)
-		if o.PlanFile == "" && options.Mode == engine.Normal {
+		if options.Mode == engine.Normal {
 			err = k.summarize(ctx, p, s, err)
 		}
 		return err

@@ -209,7 +209,8 @@ const summaryTime = 15 * time.Second
 
 // summarize shows, after an apply that failed, how each node is now. An apply
 // that failed before it touched a node, and one whose output a program reads,
-// have none.
+// have none. One of a saved plan has it when the group file lies where it is
+// looked for.
 func (k *k8sFlags) summarize(ctx context.Context, p process, s *session, err error) error {
 	if err == nil || k.view.json || !alreadyReported(err) {
 		return err
@@ -230,7 +231,7 @@ func (k *k8sFlags) summarize(ctx context.Context, p process, s *session, err err
 	if serr != nil || untouched || allWell(nodes) {
 		return err // the first error says it all
 	}
-	fmt.Fprintln(p.stderr, "\nThe nodes are now:")
+	fmt.Fprintf(p.stderr, "\nThe nodes of group %s in namespace %s are now:\n", group.Name, namespace)
 	if werr := writeStatus(p.stderr, nodes, time.Now(), false); werr != nil {
 		return werr
 	}

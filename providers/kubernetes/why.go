@@ -7,6 +7,7 @@ import (
 	"io"
 	"regexp"
 	"strings"
+	"sync"
 	"time"
 	"unicode"
 
@@ -120,7 +121,7 @@ func (q question) systemd(ctx context.Context) []string {
 func failedUnits(out string) (units, about []string) {
 	for line := range strings.Lines(out) {
 		f := strings.Fields(strings.TrimLeft(line, "●* \t"))
-		if len(f) < 4 || !unitName.MatchString(f[0]) {
+		if len(f) < 4 || !isUnit(f[0]) {
 			continue
 		}
 		units, about = append(units, f[0]), append(about, strings.Join(f[4:], " "))
@@ -128,8 +129,14 @@ func failedUnits(out string) (units, about []string) {
 	return units, about
 }
 
-// unitName is what systemd allows, and no flag of journalctl.
-var unitName = regexp.MustCompile(`^[A-Za-z0-9_.\\:@][A-Za-z0-9_.\\:@-]{0,254}$`)
+// isUnit says whether a name is one that systemd allows, and no flag of
+// journalctl.
+func isUnit(name string) bool {
+	strange := strings.ContainsFunc(name, func(r rune) bool {
+		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune(`:-_.\@`, r))
+	})
+	return name != "" && len(name) < 256 && name[0] != '-' && !strange
+}
 
 // log gives the last lines of a container's log.
 func (q question) log(ctx context.Context, previous bool, what string) []string {
@@ -196,12 +203,14 @@ func clip(line string) string {
 
 // escapes are the sequences with which programs steer a terminal (ECMA-48):
 // control sequences, strings such as titles and links, and short ones.
-var escapes = regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]|\u009b[0-?]*[ -/]*[@-~]")
+var escapes = sync.OnceValue(func() *regexp.Regexp {
+	return regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]|\u009b[0-?]*[ -/]*[@-~]")
+})
 
 // plainText takes out everything that isn't text: what a pod writes must not
 // steer the operator's terminal.
 func plainText(s string) string {
-	s = escapes.ReplaceAllString(strings.ToValidUTF8(s, "?"), "")
+	s = escapes().ReplaceAllString(strings.ToValidUTF8(s, "?"), "")
 	return strings.Map(func(r rune) rune {
 		switch {
 		case r == '\n':

@@ -23,14 +23,15 @@ func TestEachNodeHasItsVerdict(t *testing.T) {
 	crash := world.Node{Name: "mail", Image: lab.Image{Content: "crash", Behaviour: lab.CrashLoop, Log: "no space left"}}
 	w.Group(two, units, crash)
 	w.Shorten()
-	r := w.Must(1, "k8s", "apply", "-auto-approve", "-no-color")
+	w.Must(0, "k8s", "plan", "-out=saved.plan")
+	r := w.Must(1, "k8s", "apply", "-no-color", "saved.plan")
 	for _, want := range []string{
 		"/db was not complete within 15s", "failed unit postgresql.service", "postgresql.service: line 30",
 		"/mail", "CrashLoopBackOff", "no space left",
 	} {
 		has(t, r.Stderr, want)
 	}
-	has(t, r.Stderr, "The nodes are now:", "db", "set back", "mail", "set back", "web", "ready", "db: generation", "did not become ready")
+	has(t, r.Stderr, "The nodes of group test in namespace "+w.Namespace+" are now:", "db", "set back", "mail", "set back", "web", "ready", "db: generation", "did not become ready")
 	if got := w.Get("deployment/web", world.ImagePath); !strings.HasPrefix(statusOf(t, w, 2).Nodes[2].Running, got) {
 		t.Errorf("web runs %s", got)
 	}
