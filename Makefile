@@ -6,7 +6,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/opentofu/opentofu/vers
 BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
 ENGINE   = github.com/opentofu/opentofu/yuba/...
 
-.PHONY: all build test race lint demo bench vendor clean
+.PHONY: all build test parity race lint demo bench vendor clean
 
 all: build
 
@@ -24,10 +24,15 @@ bin/yuba:
 test: bin/yuba lab stock-tofu
 	test/run-tests.sh $(GO) test -count=1 -parallel 6 ./... $(ENGINE)
 
-# The same under the race detector, without the end-to-end tests: these run
-# the built program.
+# All configurations of the comparison with stock tofu; test has a dozen of them.
+parity: bin/yuba stock-tofu
+	YUBA_TEST_PARITY=all YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_TOFU="$$(test/parts.sh path tofu)" \
+		$(GO) test -count=1 ./test/parity
+
+# The same as test under the race detector, without the tests that run the
+# built program.
 race: lab
-	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v /test/e2e)
+	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity)
 
 lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"

@@ -377,7 +377,7 @@ func (r *runner) do(name string, x tool, args ...string) step {
 	// Stock tofu prints colours also where there is no terminal.
 	if !slices.Contains(args, "-no-color") {
 		n := 1
-		if args[0] == "state" || args[0] == "providers" && len(args) > 1 {
+		if slices.Contains([]string{"state", "workspace", "providers"}, args[0]) && len(args) > 1 {
 			n = 2
 		}
 		args = slices.Insert(slices.Clone(args), n, "-no-color")
@@ -395,7 +395,7 @@ func (r *runner) do(name string, x tool, args ...string) step {
 		r.t.Logf("%s: %s: %q: exit code %d\n%s%s", r.l.name, name, args, cmd.ProcessState.ExitCode(), stdout.String(), stderr.String())
 	}
 	s := step{name: name, code: cmd.ProcessState.ExitCode(), stdout: r.normal(stdout.String()), stderr: r.normal(stderr.String())}
-	for _, file := range []string{"terraform.tfstate", "my.tfstate", "terraform.tfstate.backup", "errored.tfstate", "generated.tf"} {
+	for _, file := range []string{"terraform.tfstate", "my.tfstate", "terraform.tfstate.backup", "errored.tfstate", "generated.tf", "stream.json"} {
 		if data, err := os.ReadFile(filepath.Join(r.dir, file)); err == nil {
 			s.state += file + ":\n" + r.normal(string(data))
 		}

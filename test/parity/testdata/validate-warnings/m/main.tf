@@ -1,0 +1,8 @@
+variable "x" {
+  deprecated = "Use y."
+}
+
+output "x" {
+  value      = var.x
+  deprecated = "Use z."
+}
