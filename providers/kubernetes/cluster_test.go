@@ -727,7 +727,7 @@ func TestNamespace(t *testing.T) {
 	c := newCluster(t)
 	name := c.ns + "-own"
 	ns, inside := object(), object()
-	nsConfig := with(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, map[string]any{"timeout": "10s"})
+	nsConfig := with(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": name}}, map[string]any{"timeout": "30s"})
 	w := c.walk()
 	pn, pi := w.plan(ns, nsConfig), w.plan(inside, with(configMap(name, "a", nil)))
 	w = c.walk()
@@ -740,7 +740,7 @@ func TestNamespace(t *testing.T) {
 	}
 	hold(`["example.com/hold"]`)
 	s := c.walk().tryDestroy(ctx, ns)
-	for _, want := range []string{"Namespace " + name, "not gone within 10s", "example.com/hold", "remaining"} {
+	for _, want := range []string{"Namespace " + name, "not gone within 30s", "example.com/hold", "remaining"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("error lacks %q: %s", want, s)
 		}
