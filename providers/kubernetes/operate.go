@@ -16,6 +16,7 @@ import (
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
 	"fediversity.eu/yuba/providers/kubernetes/internal/rollout"
+	"fediversity.eu/yuba/providers/kubernetes/internal/text"
 )
 
 // Cluster is what an operator looks at and sets right between deploys, where
@@ -340,7 +341,7 @@ func (c *Cluster) Logs(ctx context.Context, namespace, name string, o LogOptions
 
 // PlainText takes out of a text all that is none: control sequences and
 // characters that would steer a terminal.
-func PlainText(s string) string { return plainText(s) }
+func PlainText(s string) string { return text.Plain(s) }
 
 // ErrNothingToRollBack says that a node runs its last good image already.
 var ErrNothingToRollBack = errors.New("it runs the template of its last complete rollout already")

@@ -5,15 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"regexp"
 	"strings"
-	"sync"
 	"time"
 	"unicode"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
+	"fediversity.eu/yuba/providers/kubernetes/internal/text"
 )
 
 // What the API server holds of a pod says that it isn't ready; why, only the pod
@@ -74,7 +73,7 @@ func (q question) run(ctx context.Context, command ...string) (string, error) {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTime, fmt.Errorf("no answer within %s", commandTime))
 	defer cancel()
 	out, err := q.client.Exec(ctx, q.namespace, q.pod, q.container, command, insideBytes)
-	return plainText(string(out)), err
+	return text.Plain(string(out)), err
 }
 
 // systemd asks for the failed units and their journals; where there are none,
@@ -142,11 +141,11 @@ func isUnit(name string) bool {
 func (q question) log(ctx context.Context, previous bool, what string) []string {
 	ctx, cancel := context.WithTimeoutCause(ctx, commandTime, fmt.Errorf("no answer within %s", commandTime))
 	defer cancel()
-	text, err := q.readLog(ctx, previous)
+	said, err := q.readLog(ctx, previous)
 	if err != nil {
 		return []string{"the log of container " + q.container + " could not be read: " + refusal(err, "get on pods/log")}
 	}
-	lines := tail(plainText(text))
+	lines := tail(text.Plain(said))
 	if len(lines) == 0 {
 		return nil
 	}
@@ -179,14 +178,14 @@ func refusal(err error, needed string) string {
 	if needed != "" && apierrors.IsForbidden(err) {
 		return "the kubeconfig's user may not (it needs " + needed + ")"
 	}
-	text, _, _ := strings.Cut(plainText(err.Error()), "\n")
-	return clip(text)
+	first, _, _ := strings.Cut(text.Plain(err.Error()), "\n")
+	return clip(first)
 }
 
 // tail gives the last lines of a text, indented.
-func tail(text string) []string {
+func tail(s string) []string {
 	var lines []string
-	for line := range strings.Lines(text) {
+	for line := range strings.Lines(s) {
 		if line = strings.TrimRightFunc(line, unicode.IsSpace); line != "" {
 			lines = append(lines, "  "+clip(line))
 		}
@@ -199,27 +198,4 @@ func clip(line string) string {
 		return string(r[:maxColumns]) + "..."
 	}
 	return line
-}
-
-// escapes are the sequences with which programs steer a terminal (ECMA-48):
-// control sequences, strings such as titles and links, and short ones.
-var escapes = sync.OnceValue(func() *regexp.Regexp {
-	return regexp.MustCompile("\x1b\\[[0-?]*[ -/]*[@-~]|\x1b[\\]PX^_][^\x07\x1b]*(?:\x07|\x1b\\\\)?|\x1b[ -/]*[0-~]|\u009b[0-?]*[ -/]*[@-~]")
-})
-
-// plainText takes out everything that isn't text: what a pod writes must not
-// steer the operator's terminal.
-func plainText(s string) string {
-	s = escapes().ReplaceAllString(strings.ToValidUTF8(s, "?"), "")
-	return strings.Map(func(r rune) rune {
-		switch {
-		case r == '\n':
-			return r
-		case r == '\t':
-			return ' '
-		case unicode.IsControl(r) || unicode.In(r, unicode.Cf, unicode.Zl, unicode.Zp):
-			return -1
-		}
-		return r
-	}, s)
 }

@@ -5,24 +5,6 @@ import (
 	"testing"
 )
 
-func TestPlainText(t *testing.T) {
-	for in, want := range map[string]string{
-		"[\x1b[0;32m  OK  \x1b[0m] Reached target\r\n":                    "[  OK  ] Reached target\n",
-		"\x1b]0;title\x07a\x1b]8;;https://x.test\x1b\\link\x1b]8;;\x1b\\": "alink",
-		"\x1b[2J\x1b[1;1Hwiped\x1bcreset\x1b(B":                           "wipedreset",
-		"a\tb\x00\x08\x7f\u009b31mc\u202ed":                               "a bcd",
-		"\xff\x1b[":                                                       "?",
-		"\x1bP1;2q never ended":                                           "",
-	} {
-		if got := plainText(in); strings.Trim(got, "[") != strings.Trim(want, "[") && got != want {
-			t.Errorf("%q becomes %q, want %q", in, got, want)
-		}
-		if got := plainText(in); strings.ContainsAny(got, "\x1b\x00\x07\r") {
-			t.Errorf("%q becomes %q", in, got)
-		}
-	}
-}
-
 func TestFailedUnits(t *testing.T) {
 	// As systemd 252 and older print it (with the dot), and newer ones.
 	units, about := failedUnits("● nginx.service loaded failed failed A web server\n" +
@@ -32,16 +14,13 @@ func TestFailedUnits(t *testing.T) {
 	}
 }
 
-func FuzzPlainText(f *testing.F) {
-	f.Add("\x1b[0m\x1b]0;x")
-	f.Fuzz(func(t *testing.T, s string) {
-		if strings.ContainsAny(plainText(s), "\x1b\r\x00\u009b") {
-			t.Errorf("%q", plainText(s))
-		}
-		for _, line := range tail(plainText(s)) {
-			if strings.Contains(line, "\n") || len([]rune(line)) > maxColumns+5 {
-				t.Errorf("%q", line)
-			}
-		}
-	})
+// What is quoted is bounded.
+func TestTail(t *testing.T) {
+	lines := tail(strings.Repeat("x", 10*maxColumns) + "\n\n" + strings.Repeat("line \n", 100))
+	if len(lines) != lastLines || lines[0] != "  line" {
+		t.Errorf("%d lines: %q", len(lines), lines)
+	}
+	if lines := tail(strings.Repeat("é", 10*maxColumns)); len([]rune(lines[0])) != maxColumns+5 {
+		t.Errorf("a line of %d characters", len([]rune(lines[0])))
+	}
 }
