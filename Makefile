@@ -22,7 +22,7 @@ bin/yuba:
 # The everyday loop: all tests, on one control plane that they share. Most of
 # what end-to-end tests do is wait, so more of them run than there are cores.
 test: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -count=1 -parallel 6 ./... $(ENGINE)
+	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m ./... $(ENGINE)
 
 # All configurations of the comparison with stock tofu; test has a dozen of them.
 parity: bin/yuba stock-tofu
