@@ -27,7 +27,7 @@ test: bin/yuba lab stock-tofu
 # All configurations of the comparison with stock tofu; test has a dozen of them.
 parity: bin/yuba stock-tofu
 	YUBA_TEST_PARITY=all YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_TOFU="$$(test/parts.sh path tofu)" \
-		$(GO) test -count=1 ./test/parity
+		$(GO) test -count=1 -timeout 20m ./test/parity
 
 # The same as test under the race detector, without the tests that run the
 # built program.
