@@ -32,7 +32,7 @@ type linked struct {
 	addrs     []string // sorted
 	versions  map[addrs.Provider]string
 	factories plugins.ProviderFactories
-	library   plugins.Library // one for all verbs: it keeps the schemas
+	providers plugins.Library // one for all verbs: it keeps the schemas
 	locks     *depsfile.Locks // selections of packages, which plan files carry
 	pool      *direct.Pool
 }
@@ -59,7 +59,7 @@ func link(providers []Provider, backends builtin.Backends, provisioners plugins.
 	}
 	sort.Strings(l.addrs)
 	l.locks = l.over(depsfile.NewLocks())
-	l.library = plugins.NewLibrary(l.factories, provisioners)
+	l.providers = plugins.NewLibrary(l.factories, provisioners)
 	return l, nil
 }
 
