@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"os"
 	"strings"
+	"sync"
 
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/encryption"
@@ -23,8 +24,23 @@ const erroredState = "errored.tfstate"
 // errored.tfstate, but leaves the file's mode to the umask, overwrites an
 // earlier one, and says that the file is there when it could not be made.
 type rescue struct {
+	// OpenTofu stores the state from a goroutine of its own when it is
+	// stopped, and a second interrupt doesn't wait for that.
+	mu      sync.Mutex
 	unsaved *statefile.File // of the last attempt; nil when that worked
 	err     error           // why there is no file to write it to
+}
+
+func (r *rescue) note(unsaved *statefile.File, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.unsaved, r.err = unsaved, err
+}
+
+func (r *rescue) last() (unsaved *statefile.File, err error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	return r.unsaved, r.err
 }
 
 // rescuing prepares for a state that can't be stored. The caller calls done
@@ -51,11 +67,10 @@ var _ statemgr.Full = (*rescuedState)(nil)
 func (s *rescuedState) PersistState(ctx context.Context, schemas *tofu.Schemas) error {
 	err := s.remoteState.PersistState(ctx, schemas)
 	if err == nil {
-		s.rescue.unsaved = nil
+		s.rescue.note(nil, nil)
 		return nil
 	}
-	s.rescue.unsaved = statemgr.Export(s.remoteState)
-	s.rescue.err = reserveErroredState()
+	s.rescue.note(statemgr.Export(s.remoteState), reserveErroredState())
 	return err
 }
 
@@ -68,7 +83,11 @@ const claimsFile = `has been written to the file "errored.tfstate"`
 // truth corrects OpenTofu's claim that a state was written to a file. When it
 // was not, the state is printed.
 func (r *rescue) truth(diags tfdiags.Diagnostics, view views.Operation, enc encryption.StateEncryption, push string) tfdiags.Diagnostics {
-	if r == nil || r.unsaved == nil {
+	if r == nil {
+		return diags
+	}
+	unsaved, why := r.last()
+	if unsaved == nil {
 		return diags
 	}
 	for i, d := range diags {
@@ -76,14 +95,13 @@ func (r *rescue) truth(diags tfdiags.Diagnostics, view views.Operation, enc encr
 		if desc.Summary != persistFailed || !strings.Contains(desc.Detail, claimsFile) {
 			continue
 		}
-		if fi, err := os.Stat(erroredState); r.err == nil && err == nil && fi.Size() > 0 {
+		if fi, err := os.Stat(erroredState); why == nil && err == nil && fi.Size() > 0 {
 			continue
 		}
-		why := r.err
 		if why == nil {
 			why = errors.New(erroredState + " is empty")
 		}
-		if err := view.EmergencyDumpState(r.unsaved, enc); err != nil {
+		if err := view.EmergencyDumpState(unsaved, enc); err != nil {
 			why = errors.Join(why, err)
 		}
 		diags[i] = sourceless(desc.Summary, "The state could not be written to a file either: %s. It is printed above, from the first { to the last }."+
