@@ -102,6 +102,14 @@ func (k *k8sFlags) graph(p process) (settings, error) {
 	return settings{files: files, addresses: addresses, view: k.view, lock: k.lock, input: true}, nil
 }
 
+// configuration is what a plan in this mode works on.
+func (k *k8sFlags) configuration(p process, mode engine.Mode) (settings, error) {
+	if mode == engine.Destroy {
+		return k.teardown(p)
+	}
+	return k.graph(p)
+}
+
 // teardown is the graph of a destroy, which works on what the state holds.
 func (k *k8sFlags) teardown(p process) (settings, error) {
 	if _, err := k8s.EnvFrom(p.getenv); err != nil {
@@ -325,12 +333,7 @@ func k8sPlan(f *flag.FlagSet) action {
 			return err
 		}
 		options.Out = *out
-		var set settings
-		if options.Mode == engine.Destroy {
-			set, err = k.teardown(p)
-		} else {
-			set, err = k.graph(p)
-		}
+		set, err := k.configuration(p, options.Mode)
 		if err != nil {
 			return err
 		}
@@ -365,10 +368,8 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve}
 		var set settings
 		switch {
-		case len(args) == 0 && options.Mode == engine.Destroy:
-			set, err = k.teardown(p)
 		case len(args) == 0:
-			set, err = k.graph(p)
+			set, err = k.configuration(p, options.Mode)
 		case len(args) == 1 && !destroy:
 			o.PlanFile = args[0]
 			err = onlyWith(f, "group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "target-file", "exclude", "exclude-file")

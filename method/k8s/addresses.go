@@ -6,19 +6,14 @@ import "strings"
 // rollout of a node by "<namespace>/<node>", its image by the reference that
 // is pushed, "<repository>:<tag>".
 func (g *Group) Addresses(env Env) (map[string]string, error) {
-	namespace, err := g.Namespace(env)
+	namespace, targets, err := g.targets(env)
 	if err != nil {
 		return nil, err
 	}
 	out := map[string]string{}
-	for _, n := range g.EnabledNodes() {
-		repo, err := repository(env, namespace, n.Name)
-		if err != nil {
-			return nil, err
-		}
-		t := target{Node: n, group: g, namespace: namespace, repository: repo}
-		out[namespace+"/"+n.Name] = strings.Join(t.rolloutAddr(), ".")
-		out[repo+":"+n.Tag] = `oci_image.node["` + n.Name + `"]`
+	for _, t := range targets {
+		out[namespace+"/"+t.Name] = strings.Join(t.rolloutAddr(), ".")
+		out[t.repository+":"+t.Tag] = `oci_image.node["` + t.Name + `"]`
 	}
 	return out, nil
 }

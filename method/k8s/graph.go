@@ -17,28 +17,10 @@ const (
 // name, in native HCL. It is the same for the same group and environment, byte
 // for byte, and holds no credential.
 func (g *Group) Graph(env Env) (map[string][]byte, error) {
-	if err := isRegistry(env.Registry); err != nil {
-		return nil, fmt.Errorf("%s: %w", envRegistry, err)
-	}
-	namespace, err := g.Namespace(env)
+	namespace, targets, err := g.targets(env)
 	if err != nil {
 		return nil, err
 	}
-	nodes := g.EnabledNodes()
-	targets := make([]target, len(nodes))
-	for i, n := range nodes {
-		repo, err := repository(env, namespace, n.Name)
-		if err != nil {
-			return nil, err
-		}
-		// The directory of the group file is part of it.
-		archive := g.ArchivePath(n)
-		if err := isPath(archive); err != nil {
-			return nil, fmt.Errorf("the archive of node %s: %w", n.Name, err)
-		}
-		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo, archive: archive}
-	}
-
 	var f file
 	f.comment("Group " + g.Name + ", target " + g.Target + ". Written by yuba from the group file; do not edit.")
 	writeSettings(&f)
@@ -50,6 +32,32 @@ func (g *Group) Graph(env Env) (map[string][]byte, error) {
 	}
 	writeOutputs(&f, namespace, targets)
 	return map[string][]byte{GraphFile: f.b.Bytes()}, nil
+}
+
+// targets returns the nodes of the graph with what their objects are made from,
+// and their namespace.
+func (g *Group) targets(env Env) (namespace string, targets []target, err error) {
+	if err := isRegistry(env.Registry); err != nil {
+		return "", nil, fmt.Errorf("%s: %w", envRegistry, err)
+	}
+	if namespace, err = g.Namespace(env); err != nil {
+		return "", nil, err
+	}
+	nodes := g.EnabledNodes()
+	targets = make([]target, len(nodes))
+	for i, n := range nodes {
+		repo, err := repository(env, namespace, n.Name)
+		if err != nil {
+			return "", nil, err
+		}
+		// The directory of the group file is part of it.
+		archive := g.ArchivePath(n)
+		if err := isPath(archive); err != nil {
+			return "", nil, fmt.Errorf("the archive of node %s: %w", n.Name, err)
+		}
+		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo, archive: archive}
+	}
+	return namespace, targets, nil
 }
 
 // Teardown returns the configuration for a destroy: settings and no objects.
