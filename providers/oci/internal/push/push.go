@@ -30,12 +30,16 @@ type Image struct {
 	Layers []Layer
 }
 
-// Layer is a source of one layer.
+// Layer is a source of one layer. Layers of the same DiffID (and Blob) are the same to Push, wherever they come from.
 type Layer struct {
-	// DiffID is the digest of the layer's tar.
+	// DiffID is the digest of the layer's tar ("sha256:...").
 	DiffID string
-	// Open streams the tar from its beginning. It's called again when an upload has to start again, after the
-	// former stream was closed. The stream verifies DiffID.
+	// Blob, if not nil, describes the layer as the source holds it compressed, with an OCI media type: these bytes
+	// are sent as they are, and Open streams them in place of the tar.
+	Blob *v1.Descriptor
+	// Open streams the layer from its beginning. It's called again when an upload has to start again, after the
+	// former stream was closed, and not at all when the registry has the layer; layers of one image are opened one
+	// after the other. The stream ends with io.EOF only when it was what DiffID (or Blob) says.
 	Open func(ctx context.Context) (io.ReadCloser, error)
 }
 
@@ -129,6 +133,9 @@ func (u *uploader) manifest(ctx context.Context, tag string, raw []byte) (v1.Has
 
 // layer compresses and uploads one layer.
 func (u *uploader) layer(ctx context.Context, l Layer) (v1.Descriptor, error) {
+	if l.Blob != nil {
+		return *l.Blob, u.whole(ctx, *l.Blob, l.Open)
+	}
 	var done v1.Descriptor // set once the whole stream was read; then its digest is known whatever became of the upload
 	err := u.client.Retry(ctx, true, func(ctx context.Context) error {
 		s, err := u.client.Session(ctx, u.repo, true)
@@ -172,6 +179,11 @@ func (u *uploader) layer(ctx context.Context, l Layer) (v1.Descriptor, error) {
 
 // blob uploads a small blob, unless the registry holds it.
 func (u *uploader) blob(ctx context.Context, d v1.Descriptor, content []byte) error {
+	return u.whole(ctx, d, func(context.Context) (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+}
+
+// whole uploads a blob that is known, unless the registry holds it.
+func (u *uploader) whole(ctx context.Context, d v1.Descriptor, open func(context.Context) (io.ReadCloser, error)) error {
 	return u.client.Retry(ctx, true, func(ctx context.Context) error {
 		s, err := u.client.Session(ctx, u.repo, true)
 		if err != nil {
@@ -184,7 +196,7 @@ func (u *uploader) blob(ctx context.Context, d v1.Descriptor, content []byte) er
 		if err != nil {
 			return err
 		}
-		location, err = send(ctx, s, location, d.Size, func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(content)), nil })
+		location, err = send(ctx, s, location, d.Size, func() (io.ReadCloser, error) { return open(ctx) })
 		if err != nil {
 			return err
 		}
