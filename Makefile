@@ -3,8 +3,14 @@
 GO      ?= go
 VERSION ?= 0.1.0-dev
 LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/opentofu/opentofu/version.dev=no
-BUILD    = CGO_ENABLED=0 $(GO) build -trimpath -ldflags '$(LDFLAGS)'
+BUILD    = $(GO) build -ldflags '$(LDFLAGS)'
 ENGINE   = github.com/opentofu/opentofu/yuba/...
+
+# One set of flags for the product, its tests and its tools, or Go compiles
+# OpenTofu and Kubernetes once for each set. The race detector needs cgo.
+export CGO_ENABLED := 0
+export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
+race: export CGO_ENABLED := 1
 
 .PHONY: all build test parity race lint demo bench vendor clean
 
