@@ -12,7 +12,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity race lint demo bench vendor clean
+.PHONY: all build test parity faults race lint demo bench vendor clean
 
 all: build
 
@@ -28,17 +28,22 @@ bin/yuba:
 # The everyday loop: all tests, on one control plane that they share. Most of
 # what end-to-end tests do is wait, so more of them run than there are cores.
 test: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m ./... $(ENGINE)
+	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v /test/faults)
 
 # All configurations of the comparison with stock tofu; test has a dozen of them.
 parity: bin/yuba stock-tofu
 	YUBA_TEST_PARITY=all YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_TOFU="$$(test/parts.sh path tofu)" \
 		$(GO) test -count=1 -timeout 20m ./test/parity
 
+# What is left when yuba is killed or stopped at any moment, and when servers
+# break at any.
+faults: bin/yuba lab stock-tofu
+	test/run-tests.sh $(GO) test -count=1 -parallel 12 -timeout 20m ./test/faults/...
+
 # The same as test under the race detector, without the tests that run the
 # built program.
 race: lab
-	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity)
+	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity -e /test/faults)
 
 lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
