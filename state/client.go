@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"crypto/md5"
+	"crypto/rand"
 	"encoding/base64"
 	"encoding/json"
 	"errors"
@@ -28,6 +29,7 @@ type Client struct {
 	http                *http.Client
 	secrets             *strings.Replacer
 	sleep               func(context.Context, time.Duration) error
+	within              func(context.Context, time.Duration) (context.Context, context.CancelFunc)
 
 	mu      sync.Mutex
 	held    *held
@@ -43,8 +45,8 @@ type held struct {
 
 // known identifies a state's content.
 type known struct {
-	Serial  uint64 `json:"serial"`
-	Lineage string `json:"lineage"`
+	Serial  uint64
+	Lineage string
 	sum     [md5.Size]byte
 }
 
@@ -56,11 +58,18 @@ func identify(data []byte) (known, error) {
 	if len(trimmed) == 0 || trimmed[0] != '{' {
 		return k, errors.New("it is no JSON object")
 	}
-	var syntax *json.SyntaxError
-	if err := json.Unmarshal(data, &k); errors.As(err, &syntax) {
+	var fields map[string]json.RawMessage
+	if err := json.Unmarshal(data, &fields); err != nil {
 		return k, errors.New("it is no complete JSON")
 	}
+	serial, hasSerial := fields["serial"]
+	lineage, hasLineage := fields["lineage"]
+	if _, hasVersion := fields["version"]; !hasVersion && !hasSerial && !hasLineage {
+		return k, errors.New("it is JSON with neither version, serial nor lineage")
+	}
 	// A serial or lineage of another type is the engine's to judge.
+	_ = json.Unmarshal(serial, &k.Serial)
+	_ = json.Unmarshal(lineage, &k.Lineage)
 	return k, nil
 }
 
@@ -71,7 +80,7 @@ func New(cfg Config) (*Client, error) {
 	if cfg.Address == "" {
 		return nil, errors.New("TF_HTTP_ADDRESS is not set: it names the URL of the state, for example https://state.example.org/group")
 	}
-	c := &Client{cfg: cfg, lockExplicit: cfg.LockAddress != "" || cfg.UnlockAddress != "", sleep: sleep}
+	c := &Client{cfg: cfg, lockExplicit: cfg.LockAddress != "" || cfg.UnlockAddress != "", sleep: sleep, within: within}
 	var err error
 	if c.state, err = parseEndpoint("TF_HTTP_ADDRESS", cfg.Address); err != nil {
 		return nil, err
@@ -131,9 +140,16 @@ func (c *Client) Close() { c.http.CloseIdleConnections() }
 
 // Get reads the state. Nil without an error means that there is none.
 func (c *Client) Get(ctx context.Context) ([]byte, error) {
-	data, k, err := c.read(ctx)
-	if err != nil {
+	c.mu.Lock()
+	before, lockHeld := c.known, c.held != nil
+	c.mu.Unlock()
+	data, k, none, err := c.read(ctx)
+	switch {
+	case err != nil:
 		return nil, err
+	case k == nil && before != nil && (lockHeld || none.status == http.StatusOK):
+		return nil, c.failed(request{op: "get state", to: c.state}, fmt.Errorf(
+			"the server has no state any more (it answers %s) where %v was known; check the server's storage before anything is applied", statusText(none.status), *before))
 	}
 	c.mu.Lock()
 	c.known = k
@@ -141,29 +157,18 @@ func (c *Client) Get(ctx context.Context) ([]byte, error) {
 	return data, nil
 }
 
-// read reads the state and says what it is, without remembering it.
-func (c *Client) read(ctx context.Context) (data []byte, k *known, err error) {
+// read reads the state and says what it is, without remembering it. When there
+// is no state, none is the answer that says so.
+func (c *Client) read(ctx context.Context) (data []byte, k *known, none *answer, err error) {
 	r := request{op: "get state", method: http.MethodGet, to: c.state, state: true}
 	err = c.attempts(ctx, func() (bool, time.Duration, error) {
 		a, _, err := c.send(ctx, r)
 		if err != nil {
 			return heals(err), 0, err
 		}
-		c.mu.Lock()
-		before, lockHeld := c.known, c.held != nil
-		c.mu.Unlock()
 		switch {
-		case a.status == http.StatusOK && len(a.body) == 0 && a.cut == nil:
-			if before != nil {
-				return false, 0, c.failed(r, fmt.Errorf("the server returned an empty state where %v was known; check the server's storage before anything is applied", *before))
-			}
-			data, k = nil, nil
-			return false, 0, nil
-		case a.status == http.StatusNoContent, a.status == http.StatusNotFound:
-			if before != nil && lockHeld {
-				return false, 0, c.failed(r, fmt.Errorf("the server answers %s where %v was known and this run holds the lock; check the server's storage before anything is applied", statusText(a.status), *before))
-			}
-			data, k = nil, nil
+		case a.status == http.StatusOK && len(a.body) == 0 && a.cut == nil, a.status == http.StatusNoContent, a.status == http.StatusNotFound:
+			none = a
 			return false, 0, nil
 		case a.status == http.StatusOK:
 			got, err := c.body(a)
@@ -176,7 +181,7 @@ func (c *Client) read(ctx context.Context) (data []byte, k *known, err error) {
 		again := a.unclear() || a.status == http.StatusTooManyRequests
 		return again, retryAfter(a, time.Now()), c.refused(r, a)
 	})
-	return data, k, err
+	return data, k, none, err
 }
 
 // body checks that an answer is a whole state.
@@ -213,9 +218,11 @@ func (c *Client) Put(ctx context.Context, data []byte) error {
 		return fmt.Errorf("save state: what is to be saved is no state: %w", err)
 	}
 	r := request{op: "save state", method: c.cfg.UpdateMethod, to: c.state, lockID: c.heldID(), body: data}
+	lost := false // an attempt whose answer is not known may have saved it
 	err = c.attempts(ctx, func() (bool, time.Duration, error) {
 		a, sent, err := c.send(ctx, r)
 		var pause time.Duration
+		refused := false
 		switch {
 		case err != nil && !sent:
 			return heals(err), 0, withOutcome(err, "the state is not saved")
@@ -226,17 +233,20 @@ func (c *Client) Put(ctx context.Context, data []byte) error {
 			err = c.webPage(r, a)
 		case a.status == http.StatusTooManyRequests:
 			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not saved")
-		case !a.unclear():
-			return false, 0, withOutcome(c.refused(r, a), c.notSaved(r, a))
-		default:
+		case a.unclear():
 			err, pause = c.refused(r, a), retryAfter(a, time.Now())
+		case !lost:
+			return false, 0, withOutcome(c.refused(r, a), c.notSaved(r, a))
+		default: // perhaps because it has been saved: some servers refuse a serial that exists
+			err, refused = c.refused(r, a), true
 		}
+		lost = true
 		// The answer is lost or says little: the server knows.
 		saved, final, outcome := c.asked(ctx, want)
 		if saved {
 			return false, 0, nil
 		}
-		return !final && heals(err), pause, withOutcome(err, outcome)
+		return !refused && !final && heals(err), pause, withOutcome(err, outcome)
 	})
 	if err != nil {
 		return err
@@ -260,7 +270,7 @@ func (c *Client) notSaved(r request, a *answer) string {
 func (c *Client) asked(ctx context.Context, want known) (saved, final bool, outcome string) {
 	ctx, cancel := stillAsk(ctx)
 	defer cancel()
-	_, got, err := c.read(ctx)
+	_, got, _, err := c.read(ctx)
 	if err != nil {
 		return false, false, fmt.Sprintf("it is not known whether the state is saved, for asking failed too (%v)", err)
 	}
@@ -290,19 +300,35 @@ func stillAsk(ctx context.Context) (context.Context, context.CancelFunc) {
 // that is not there counts as deleted.
 func (c *Client) Delete(ctx context.Context) error {
 	r := request{op: "delete state", method: http.MethodDelete, to: c.state, lockID: c.heldID()}
+	lost := false // an attempt whose answer is not known may have deleted it
 	err := c.attempts(ctx, func() (bool, time.Duration, error) {
 		a, sent, err := c.send(ctx, r)
+		var pause time.Duration
+		again := false
 		switch {
 		case err != nil && !sent:
 			return heals(err), 0, withOutcome(err, "the state is not deleted")
 		case err != nil:
-			return heals(err), 0, withOutcome(err, "it is not known whether the state is deleted")
-		case a.ok(), a.status == http.StatusNotFound:
+			again = heals(err)
+		case a.ok() && !isHTML(a):
 			return false, 0, nil
+		case a.ok():
+			err, again = c.webPage(r, a), true
+		case a.status == http.StatusTooManyRequests:
+			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not deleted")
 		case a.unclear():
-			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "it is not known whether the state is deleted")
+			err, again, pause = c.refused(r, a), true, retryAfter(a, time.Now())
+		case !lost && a.status != http.StatusNotFound:
+			return false, 0, withOutcome(c.refused(r, a), "the state is not deleted")
+		default:
+			err = c.refused(r, a)
 		}
-		return a.status == http.StatusTooManyRequests, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not deleted")
+		lost = true
+		gone, outcome := c.deleted(ctx)
+		if gone {
+			return false, 0, nil
+		}
+		return again, pause, withOutcome(err, outcome)
 	})
 	if err != nil {
 		return err
@@ -311,6 +337,20 @@ func (c *Client) Delete(ctx context.Context) error {
 	c.known = nil
 	c.mu.Unlock()
 	return nil
+}
+
+// deleted finds out what became of a deletion.
+func (c *Client) deleted(ctx context.Context) (gone bool, outcome string) {
+	ctx, cancel := stillAsk(ctx)
+	defer cancel()
+	_, got, _, err := c.read(ctx)
+	switch {
+	case err != nil:
+		return false, fmt.Sprintf("it is not known whether the state is deleted, for asking failed too (%v)", err)
+	case got == nil:
+		return true, ""
+	}
+	return false, "the state is not deleted"
 }
 
 // HeldLock is the ID of the lock that this Client holds, "" if none.
@@ -345,11 +385,15 @@ func (c *Client) Lock(ctx context.Context, info []byte) error {
 			lost = lost || sent
 			return heals(err), 0, err
 		}
-		if a.unclear() {
+		switch {
+		case a.unclear():
 			lost = true
 			return true, retryAfter(a, time.Now()), c.refused(r, a)
+		case a.ok() && isHTML(a):
+			lost = true
+			return true, 0, c.webPage(r, a)
 		}
-		err = c.judgeLock(r, a, mine.ID)
+		err = c.judgeLock(r, a, mine)
 		var locked *LockedError
 		if err == nil || errors.As(err, &locked) && locked.Info.ID != "" {
 			lost = false
@@ -366,7 +410,7 @@ func (c *Client) Lock(ctx context.Context, info []byte) error {
 		}
 		return nil
 	case lost && ctx.Err() != nil:
-		return c.giveUp(ctx, r, mine.ID, info, err)
+		return c.giveUp(ctx, r, mine, info, err)
 	case lost:
 		return withOutcome(err, mayHold(mine.ID))
 	}
@@ -386,18 +430,18 @@ func mayHold(id string) string {
 }
 
 // judgeLock reads the answer to a LOCK: nil means that this run holds the lock
-// with this ID, or that there are no locks.
-func (c *Client) judgeLock(r request, a *answer, id string) error {
+// mine, or that there are no locks.
+func (c *Client) judgeLock(r request, a *answer, mine LockInfo) error {
 	info, named := ParseLockInfo(a.body)
 	switch {
 	case a.ok() && isHTML(a):
 		return c.webPage(r, a)
-	case a.ok() && named && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("{")) && info.ID != id:
-		return c.refused(r, &answer{status: http.StatusLocked, header: a.header, body: a.body})
+	case a.ok() && named && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("{")) && info.ID != mine.ID:
+		return c.lockedBy(r, &answer{status: http.StatusLocked, header: a.header, body: a.body}, mine)
 	case a.ok():
 		c.setNoLocks(false)
 		return nil
-	case a.locked() && named && info.ID == id:
+	case a.locked() && named && info.ID == mine.ID:
 		// IDs are random: an attempt whose answer got lost took it.
 		c.setNoLocks(false)
 		return nil
@@ -408,7 +452,18 @@ func (c *Client) judgeLock(r request, a *answer, id string) error {
 		}
 		return nil
 	}
-	return c.refused(r, a)
+	return c.lockedBy(r, a, mine)
+}
+
+// lockedBy is the error for a refused LOCK. GitLab names the holder's ID, Who
+// and Created only, and fills in the rest from the request: what repeats a text
+// that nobody else sends is not told as the holder's.
+func (c *Client) lockedBy(r request, a *answer, mine LockInfo) error {
+	err := c.refused(r, a)
+	if le, ok := err.(*LockedError); ok && mine.Info != "" && le.Info.Info == mine.Info {
+		le.Info.Operation, le.Info.Info, le.Info.Version, le.Info.Path = "", "", "", ""
+	}
+	return err
 }
 
 // webPage is the error for a success that comes with a page instead of an answer.
@@ -428,18 +483,18 @@ func (c *Client) setNoLocks(v bool) bool {
 // giveUp cleans up after a LOCK that was cancelled on its way: what the server
 // took is released again. It asks by locking again, because an UNLOCK that
 // isn't ours could release another run's lock on a server that checks no IDs.
-func (c *Client) giveUp(ctx context.Context, r request, id string, info []byte, cause error) error {
+func (c *Client) giveUp(ctx context.Context, r request, mine LockInfo, info []byte, cause error) error {
 	ctx, cancel := stillAsk(ctx)
 	defer cancel()
 	a, _, err := c.send(ctx, r)
 	if err != nil || a.unclear() {
-		return withOutcome(cause, mayHold(id))
+		return withOutcome(cause, mayHold(mine.ID))
 	}
-	if err := c.judgeLock(r, a, id); err != nil {
+	if err := c.judgeLock(r, a, mine); err != nil {
 		if le, ok := err.(*LockedError); ok && le.Info.ID != "" {
 			return withOutcome(cause, "this run holds no lock")
 		}
-		return withOutcome(cause, mayHold(id))
+		return withOutcome(cause, mayHold(mine.ID))
 	}
 	c.mu.Lock()
 	none := c.noLocks
@@ -449,14 +504,16 @@ func (c *Client) giveUp(ctx context.Context, r request, id string, info []byte, 
 	}
 	a, _, err = c.send(ctx, request{op: "unlock", method: c.cfg.UnlockMethod, to: c.unlock, body: info})
 	if err != nil || !a.ok() {
-		return withOutcome(cause, mayHold(id))
+		return withOutcome(cause, mayHold(mine.ID))
 	}
 	return withOutcome(cause, "this run holds no lock")
 }
 
 // Unlock releases the lock with this ID: the Client's own with the bytes that
-// took it, another's (force-unlock) with what OpenTofu sends for it. When the
-// answer is lost and the lock turns out to be gone, it is released.
+// took it, another's (force-unlock) with what OpenTofu sends for it, and if the
+// server wants to see more, with the LockInfo that it names itself. An answer
+// that is lost, or that leaves open who holds the lock, is cleared up by asking
+// for the lock.
 func (c *Client) Unlock(ctx context.Context, id string) error {
 	c.mu.Lock()
 	h, none := c.held, c.noLocks
@@ -468,14 +525,7 @@ func (c *Client) Unlock(ctx context.Context, id string) error {
 	if h != nil && h.id == id {
 		u.own, u.r.body = h, h.info
 	}
-	err := c.attempts(ctx, func() (bool, time.Duration, error) { return u.attempt(ctx) })
-	if err != nil && u.lost && ctx.Err() != nil {
-		last, cancel := stillAsk(ctx)
-		defer cancel()
-		if _, _, e := u.attempt(last); e == nil {
-			err = nil
-		}
-	}
+	err := u.run(ctx)
 	if err == nil && u.own != nil {
 		c.mu.Lock()
 		if c.held == u.own {
@@ -495,6 +545,18 @@ type unlocking struct {
 	lost bool  // an attempt whose answer is not known may have released it
 }
 
+func (u *unlocking) run(ctx context.Context) error {
+	err := u.c.attempts(ctx, func() (bool, time.Duration, error) { return u.attempt(ctx) })
+	if err != nil && u.lost && ctx.Err() != nil {
+		last, cancel := stillAsk(ctx)
+		defer cancel()
+		if _, _, e := u.attempt(last); e == nil {
+			return nil
+		}
+	}
+	return err
+}
+
 func (u *unlocking) still() string {
 	if u.lost {
 		return "it is not known whether the state is still locked; if it is: " + forceUnlock(u.id)
@@ -508,8 +570,12 @@ func (u *unlocking) attempt(ctx context.Context) (again bool, pause time.Duratio
 		u.lost = u.lost || sent
 		return heals(err), 0, withOutcome(err, u.still())
 	}
-	if a.ok() && !isHTML(a) {
+	switch {
+	case a.ok() && !isHTML(a):
 		return false, 0, nil
+	case a.ok():
+		u.lost = true
+		return true, 0, withOutcome(u.c.webPage(u.r, a), u.still())
 	}
 	err, pause = u.c.refused(u.r, a), retryAfter(a, time.Now())
 	switch {
@@ -521,40 +587,59 @@ func (u *unlocking) attempt(ctx context.Context) (again bool, pause time.Duratio
 	case a.status < 400, a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
 		return false, 0, withOutcome(err, u.still())
 	}
-	// Servers differ in how they say that this lock is not held.
-	holder, named := ParseLockInfo(a.body)
-	gone := "lock " + cleanText(u.id, 128) + " is not held any more"
-	switch {
-	case named && holder.ID != u.id && u.lost:
-		return false, 0, nil // released, and taken again by someone else
-	case named && holder.ID != u.id:
-		return false, 0, withOutcome(err, gone)
-	case !named && u.lost && u.own != nil:
-		again, err = u.probe(ctx, err)
-		return again, 0, err
-	case !named && !u.lost && (a.status == http.StatusNotFound || a.status == http.StatusGone ||
-		a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired):
-		return false, 0, withOutcome(err, gone)
+	// Servers differ in how they say that this lock is not held, and nimbolus
+	// terraform-backend may name this lock for one that isn't.
+	if holder, named := ParseLockInfo(a.body); named && holder.ID != u.id {
+		return false, 0, u.notHeld(err)
 	}
-	return false, 0, withOutcome(err, u.still())
+	again, err = u.ask(ctx, err)
+	return again, 0, err
 }
 
-// probe finds out whether a lost UNLOCK released the Client's own lock, by
-// taking it again: either it is held now, and another UNLOCK is due (again), or
-// it is someone else's, and thus released (no error).
-func (u *unlocking) probe(ctx context.Context, refusal error) (again bool, err error) {
-	r := request{op: "lock", method: u.c.cfg.LockMethod, to: u.c.lock, body: u.own.info}
-	a, _, err := u.c.send(ctx, r)
+// notHeld is the end when the lock turns out to be another's or nobody's: an
+// attempt whose answer was lost has released it, or somebody else has.
+func (u *unlocking) notHeld(refusal error) error {
+	if u.lost {
+		return nil
+	}
+	return withOutcome(refusal, "lock "+cleanText(u.id, 128)+" is not held any more")
+}
+
+// ask finds out who holds the lock, by asking for it: the Client's own with the
+// same bytes as before, so that whatever comes of it has one ID. again says that
+// this lock is held, and another UNLOCK is due.
+func (u *unlocking) ask(ctx context.Context, refusal error) (again bool, err error) {
+	asks := u.own
+	if asks == nil {
+		id := rand.Text()
+		info := LockInfo{ID: id, Operation: "force-unlock", Info: "asks who holds the lock, " + id, Who: "yuba", Created: time.Now().UTC()}
+		asks = &held{id, info.json()}
+	}
+	a, _, err := u.c.send(ctx, request{op: "lock", method: u.c.cfg.LockMethod, to: u.c.lock, body: asks.info})
 	if err != nil {
 		return heals(err), withOutcome(refusal, u.still())
 	}
-	info, named := ParseLockInfo(a.body)
+	holder, named := ParseLockInfo(a.body)
 	switch {
-	case a.ok() && !isHTML(a) && (!named || info.ID == u.id), a.locked() && named && info.ID == u.id:
-		u.lost = false
+	case a.ok() && isHTML(a), a.unclear():
 		return true, withOutcome(refusal, u.still())
-	case a.locked() && named:
-		return false, nil
+	case !a.ok() && !a.locked():
+	case a.ok() && u.own == nil && (!named || holder.ID == asks.id):
+		// It was free, and is to be so again.
+		free := &unlocking{c: u.c, id: asks.id, own: asks, r: u.r}
+		free.r.body = asks.info
+		if err := free.run(ctx); err != nil {
+			return false, err
+		}
+		return false, u.notHeld(refusal)
+	case named && holder.ID != u.id:
+		return false, u.notHeld(refusal)
+	case named || a.ok():
+		u.lost = false
+		if u.own == nil {
+			u.r.body = a.body // all of it: nimbolus terraform-backend compares more than the ID
+		}
+		return true, withOutcome(refusal, u.still())
 	}
-	return a.unclear(), withOutcome(refusal, u.still())
+	return false, withOutcome(refusal, u.still())
 }

@@ -191,173 +191,18 @@ func TestContention(t *testing.T) {
 	}
 }
 
-// fault is what the proxy does to one request.
-type fault int
-
-const (
-	cutBefore fault = iota // the server never sees it
-	cutAfter               // the effect happens, the answer is lost
-	badBefore              // 502 without the effect
-	badAfter               // 502 with the effect
-	truncate               // the answer ends early
-)
-
-func (f fault) String() string {
-	return [...]string{"cut before", "cut after", "502 before", "502 after", "truncated"}[f]
-}
-
-// faultProxy forwards to a real server and breaks the requests that pick chooses.
-func faultProxy(t *testing.T, backend string, pick func(method string, n int) (fault, bool)) string {
-	t.Helper()
-	to, err := url.Parse(backend)
+func TestNobodyListens(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
 	must(t, err)
-	proxy := httputil.NewSingleHostReverseProxy(to)
-	var mu sync.Mutex
-	count := map[string]int{}
-	ts := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		mu.Lock()
-		count[r.Method]++
-		n := count[r.Method]
-		mu.Unlock()
-		f, broken := pick(r.Method, n)
-		if !broken {
-			proxy.ServeHTTP(w, r)
-			return
-		}
-		body, _ := io.ReadAll(r.Body)
-		r.Body = io.NopCloser(bytes.NewReader(body))
-		rec := httptest.NewRecorder()
-		if f == cutAfter || f == badAfter || f == truncate {
-			proxy.ServeHTTP(rec, r)
-		}
-		if f == badBefore || f == badAfter {
-			http.Error(w, "upstream gone", http.StatusBadGateway)
-			return
-		}
-		conn, buf, err := http.NewResponseController(w).Hijack()
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		if f == truncate {
-			out := rec.Body.Bytes()
-			fmt.Fprintf(buf, "HTTP/1.1 %d x\r\nContent-Length: %d\r\n\r\n%s", rec.Code, len(out), out[:len(out)/2])
-			_ = buf.Flush()
-		}
-		if tcp, ok := conn.(*net.TCPConn); ok {
-			_ = tcp.SetLinger(0)
-		}
-		conn.Close()
-	}))
-	t.Cleanup(ts.Close)
-	return ts.URL
-}
-
-// Every request of a run is broken once in every way: the run must not notice.
-func TestOneFaultIsMended(t *testing.T) {
-	for _, method := range []string{"GET", "LOCK", "POST", "UNLOCK"} {
-		for f := cutBefore; f <= truncate; f++ {
-			for nth := 1; nth <= 2; nth++ {
-				if f == truncate && method != "GET" || nth == 2 && (method == "LOCK" || method == "UNLOCK") {
-					continue
-				}
-				t.Run(fmt.Sprintf("%s %d %v", method, nth, f), func(t *testing.T) {
-					ctx := t.Context()
-					ts := realServer(t)
-					must(t, client(t, ts.URL+"/g").Put(ctx, stateOf(1, "first")))
-					c := client(t, faultProxy(t, ts.URL, func(m string, n int) (fault, bool) {
-						return f, m == method && n == nth
-					})+"/g")
-					must(t, c.Lock(ctx, lockOf(idA)))
-					got, err := c.Get(ctx)
-					must(t, err)
-					if !bytes.Equal(got, stateOf(1, "first")) {
-						t.Fatalf("got %s", got)
-					}
-					must(t, c.Put(ctx, stateOf(2, "second")))
-					must(t, c.Put(ctx, stateOf(3, "third")))
-					got, err = c.Get(ctx)
-					must(t, err)
-					if !bytes.Equal(got, stateOf(3, "third")) {
-						t.Fatalf("got %s", got)
-					}
-					must(t, c.Unlock(ctx, idA))
-					other := client(t, ts.URL+"/g")
-					must(t, other.Lock(ctx, lockOf(idB)))
-					versions, err := http.Get(ts.URL + "/g?versions")
-					must(t, err)
-					defer versions.Body.Close()
-					var list []any
-					must(t, json.NewDecoder(versions.Body).Decode(&list))
-					if len(list) != 3 {
-						t.Fatalf("%d versions of 3 writes", len(list))
-					}
-				})
-			}
-		}
-	}
-}
-
-// A method that never works again: the error says how things stand.
-func TestLastingFaultsSayHowThingsStand(t *testing.T) {
-	run := func(c *Client, method string) error {
-		ctx := t.Context()
-		if err := c.Lock(ctx, lockOf(idA)); err != nil {
-			return err
-		}
-		if _, err := c.Get(ctx); err != nil {
-			return err
-		}
-		if err := c.Put(ctx, stateOf(1, "x")); err != nil {
-			return err
-		}
-		return c.Unlock(ctx, idA)
-	}
-	for _, tc := range []struct {
-		method string
-		f      fault
-		want   []string
-	}{
-		{"LOCK", cutBefore, []string{"lock: ", "not known whether this run holds the lock", "yuba force-unlock " + idA}},
-		{"LOCK", badAfter, []string{"502 Bad Gateway", "upstream gone", "yuba force-unlock " + idA}},
-		{"GET", truncate, nil}, // nothing to truncate: an empty state
-		{"GET", badBefore, []string{"get state: ", "502"}},
-		{"POST", cutBefore, []string{"save state: ", "the state is not saved"}},
-		{"POST", cutAfter, nil},
-		{"POST", badAfter, nil},
-		{"POST", badBefore, []string{"save state: ", "upstream gone", "the state is not saved"}},
-		{"UNLOCK", cutBefore, []string{"unlock: ", "not known whether the state is still locked", "yuba force-unlock " + idA}},
-		{"UNLOCK", badBefore, []string{"unlock: ", "502", "yuba force-unlock " + idA}},
-	} {
-		t.Run(tc.method+" "+tc.f.String(), func(t *testing.T) {
-			ts := realServer(t)
-			c := client(t, faultProxy(t, ts.URL, func(m string, _ int) (fault, bool) { return tc.f, m == tc.method })+"/g")
-			err := run(c, tc.method)
-			if tc.want == nil {
-				must(t, err)
-				return
-			}
-			wantError(t, err, tc.want...)
-		})
-	}
-	t.Run("save lost and asking fails", func(t *testing.T) {
-		ts := realServer(t)
-		var posted bool
-		c := client(t, faultProxy(t, ts.URL, func(m string, _ int) (fault, bool) {
-			posted = posted || m == "POST"
-			return cutAfter, posted
-		})+"/g")
-		wantError(t, c.Put(t.Context(), stateOf(1, "x")), "not known whether the state is saved")
-	})
-	t.Run("nobody listens", func(t *testing.T) {
-		ln, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		addr := ln.Addr().String()
-		ln.Close()
-		c := client(t, "http://"+addr+"/g")
-		wantError(t, c.Lock(t.Context(), lockOf(idA)), "connection refused", "the state is not locked")
-		wantError(t, c.Put(t.Context(), stateOf(1, "x")), "connection refused", "the state is not saved")
-	})
+	addr := ln.Addr().String()
+	ln.Close()
+	c := client(t, "http://"+addr+"/g")
+	_, err = c.Get(t.Context())
+	wantError(t, err, "connection refused")
+	wantError(t, c.Lock(t.Context(), lockOf(idA)), "connection refused", "the state is not locked")
+	wantError(t, c.Put(t.Context(), stateOf(1, "x")), "connection refused", "the state is not saved")
+	wantError(t, c.Unlock(t.Context(), idA), "connection refused", "the state is still locked", "yuba force-unlock "+idA)
+	wantError(t, c.Delete(t.Context()), "connection refused", "the state is not deleted")
 }
 
 // Another run wrote while the answer was lost: nothing may be overwritten.
@@ -445,113 +290,6 @@ func TestLockedWhateverTheBody(t *testing.T) {
 	}
 }
 
-// lockServer has one lock and speaks as the given server does.
-type lockServer struct {
-	mu     sync.Mutex
-	holder string
-	lose   string // the method whose next answer is lost, after the effect
-	speak  func(w http.ResponseWriter, op string, ok bool, holder string)
-}
-
-func (s *lockServer) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	var info struct{ ID string }
-	_ = json.NewDecoder(r.Body).Decode(&info)
-	op, ok := r.Method, false
-	if strings.HasSuffix(r.URL.Path, "/lock") {
-		op = map[string]string{"POST": "LOCK", "DELETE": "UNLOCK"}[op]
-	}
-	switch op {
-	case "LOCK":
-		if ok = s.holder == ""; ok {
-			s.holder = info.ID
-		}
-	case "UNLOCK":
-		if ok = s.holder != "" && s.holder == info.ID; ok {
-			s.holder = ""
-		}
-	}
-	if s.lose == op {
-		s.lose = ""
-		panic(http.ErrAbortHandler)
-	}
-	s.speak(w, op, ok, s.holder)
-}
-
-// Lost answers of servers that refuse to repeat a LOCK or UNLOCK, each in its way.
-func TestForeignLockServers(t *testing.T) {
-	type speak = func(w http.ResponseWriter, op string, ok bool, holder string)
-	servers := map[string]speak{
-		"gitlab": func(w http.ResponseWriter, op string, ok bool, holder string) {
-			if !ok {
-				w.WriteHeader(http.StatusConflict)
-			}
-			if op == "LOCK" { // the holder's ID, the rest is the asker's
-				_, _ = io.WriteString(w, `{"Operation":"OperationTypeApply","Info":"","Version":"1.12.6","Path":"","ID":"`+holder+`","Who":"bob","Created":"2026-01-02T03:04:05.678Z"}`)
-			}
-		},
-		"nimbolus": func(w http.ResponseWriter, op string, ok bool, holder string) {
-			switch {
-			case ok:
-			case op == "LOCK":
-				w.WriteHeader(http.StatusLocked)
-				_, _ = io.WriteString(w, holder)
-			default:
-				w.WriteHeader(http.StatusBadRequest)
-				_, _ = io.WriteString(w, holder)
-			}
-		},
-		"terraform-backend-git": func(w http.ResponseWriter, op string, ok bool, holder string) {
-			switch {
-			case ok:
-			case holder == "":
-				http.Error(w, "428 - Locking Required", http.StatusPreconditionRequired)
-			default:
-				w.WriteHeader(http.StatusConflict)
-				_, _ = w.Write(lockOf(holder))
-			}
-		},
-	}
-	for name, speak := range servers {
-		for _, lose := range []string{"", "LOCK", "UNLOCK"} {
-			t.Run(name+" "+lose, func(t *testing.T) {
-				s := &lockServer{speak: speak, lose: lose}
-				ts := httptest.NewServer(s)
-				defer ts.Close()
-				c := client(t, ts.URL+"/state", func(cfg *Config) {
-					if name == "gitlab" {
-						cfg.LockAddress, cfg.LockMethod, cfg.UnlockMethod = ts.URL+"/state/lock", "POST", "DELETE"
-					}
-				})
-				must(t, c.Lock(t.Context(), lockOf(idA)))
-				if s.holder != idA || c.HeldLock() != idA {
-					t.Fatalf("holder %q, client %q", s.holder, c.HeldLock())
-				}
-				must(t, c.Unlock(t.Context(), idA))
-				if s.holder != "" || c.HeldLock() != "" {
-					t.Fatalf("holder %q, client %q", s.holder, c.HeldLock())
-				}
-			})
-		}
-	}
-	// A server that never says who holds the lock: the client does not claim it.
-	t.Run("mute", func(t *testing.T) {
-		s := &lockServer{lose: "LOCK", speak: func(w http.ResponseWriter, op string, ok bool, _ string) {
-			if !ok {
-				w.WriteHeader(http.StatusLocked)
-			}
-		}}
-		ts := httptest.NewServer(s)
-		defer ts.Close()
-		c := client(t, ts.URL+"/state")
-		wantError(t, c.Lock(t.Context(), lockOf(idA)), "not known whether this run holds the lock", "yuba force-unlock "+idA)
-		if c.HeldLock() != "" {
-			t.Fatal("claims the lock")
-		}
-	})
-}
-
 func TestServerWithoutLocks(t *testing.T) {
 	for _, status := range []int{404, 405, 501} {
 		var methods []string
@@ -602,12 +340,9 @@ func TestAnswersToGet(t *testing.T) {
 	for _, tc := range []struct {
 		name  string
 		serve http.HandlerFunc
-		want  []string // of the error; nil: no state
+		want  []string // of the error
 		once  bool     // must not be retried
 	}{
-		{"204", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(204) }, nil, true},
-		{"404", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(404) }, nil, true},
-		{"empty 200", func(http.ResponseWriter, *http.Request) {}, nil, true},
 		{"401", func(w http.ResponseWriter, _ *http.Request) { w.WriteHeader(401) }, []string{"401 Unauthorized", "TF_HTTP_USERNAME and TF_HTTP_PASSWORD"}, true},
 		{"403", func(w http.ResponseWriter, _ *http.Request) { http.Error(w, "no access", http.StatusForbidden) }, []string{"403 Forbidden", `"no access"`, "TF_HTTP_USERNAME"}, true},
 		{"500", func(w http.ResponseWriter, _ *http.Request) {
@@ -641,17 +376,10 @@ func TestAnswersToGet(t *testing.T) {
 			requests := 0
 			c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) { requests++; tc.serve(w, r) }),
 				func(cfg *Config) { cfg.MaxStateBytes = 4096 })
-			data, err := c.Get(t.Context())
-			if tc.want == nil {
-				must(t, err)
-				if data != nil {
-					t.Errorf("a state: %q", data)
-				}
-			} else {
-				wantError(t, err, tc.want...)
-				if strings.Contains(err.Error(), "hunter2") {
-					t.Errorf("secret in %q", err)
-				}
+			_, err := c.Get(t.Context())
+			wantError(t, err, tc.want...)
+			if strings.Contains(err.Error(), "hunter2") {
+				t.Errorf("secret in %q", err)
 			}
 			if want := map[bool]int{true: 1, false: 3}[tc.once]; requests != want {
 				t.Errorf("%d requests, want %d", requests, want)
@@ -673,11 +401,11 @@ func TestEmptyStateAfterKnownLineage(t *testing.T) {
 	must(t, err)
 	answer = nil
 	_, err = c.Get(t.Context())
-	wantError(t, err, "empty state where serial 9", lineage)
+	wantError(t, err, "no state any more (it answers 200 OK) where serial 9", lineage)
 	must(t, c.Lock(t.Context(), lockOf(idA)))
 	status = 404
 	_, err = c.Get(t.Context())
-	wantError(t, err, "404", "serial 9", "holds the lock")
+	wantError(t, err, "404", "serial 9", "check the server's storage")
 	must(t, c.Unlock(t.Context(), idA))
 	_, err = c.Get(t.Context()) // without the lock others may delete it
 	must(t, err)
@@ -958,17 +686,6 @@ func TestTLS(t *testing.T) {
 		must(t, known.Put(t.Context(), stateOf(1, "")))
 		wantError(t, client(t, ts.URL, ca).Put(t.Context(), stateOf(1, "")), "certificate")
 	})
-}
-
-// A login page with status 200 is no success of anything.
-func TestWebPageIsNoSuccess(t *testing.T) {
-	c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) {
-		w.Header().Set("Content-Type", "text/html")
-		_, _ = io.WriteString(w, "<title>Sign in</title>")
-	}))
-	wantError(t, c.Put(t.Context(), stateOf(1, "")), "web page", "Sign in", "not known whether the state is saved")
-	wantError(t, c.Lock(t.Context(), lockOf(idA)), "web page", "the state is not locked")
-	wantError(t, c.Unlock(t.Context(), idA), "Sign in", "still locked")
 }
 
 func TestPutRefusesWhatIsNoState(t *testing.T) {

@@ -70,8 +70,7 @@ func (e errTooLarge) Error() string {
 // send sends r once. sent says whether the server may have seen it: false is
 // certain, for there was no connection.
 func (c *Client) send(ctx context.Context, r request) (a *answer, sent bool, err error) {
-	timeout := c.cfg.AttemptTimeout
-	actx, cancel := context.WithTimeoutCause(ctx, timeout, fmt.Errorf("no complete answer within %v", timeout))
+	actx, cancel := c.within(ctx, c.cfg.AttemptTimeout)
 	defer cancel()
 
 	var connected atomic.Bool
@@ -333,6 +332,11 @@ func retryAfter(a *answer, now time.Time) time.Duration {
 		return max(0, t.Sub(now))
 	}
 	return 0
+}
+
+// within bounds one request with its answer.
+func within(ctx context.Context, d time.Duration) (context.Context, context.CancelFunc) {
+	return context.WithTimeoutCause(ctx, d, fmt.Errorf("no complete answer within %v", d))
 }
 
 func sleep(ctx context.Context, d time.Duration) error {
