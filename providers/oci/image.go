@@ -16,11 +16,13 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"fediversity.eu/yuba/providers/oci/internal/nix"
 	"fediversity.eu/yuba/providers/oci/internal/push"
 	"fediversity.eu/yuba/providers/oci/internal/registry"
+	"fediversity.eu/yuba/providers/oci/internal/source"
 )
 
-// imageResource is oci_image: a tag in a registry, made once from an archive and never moved.
+// imageResource is oci_image: a tag in a registry, made once from a source and never moved.
 type imageResource struct{ client *client }
 
 type imageModel struct {
@@ -43,8 +45,11 @@ func (r *imageResource) Schema(_ context.Context, _ resource.SchemaRequest, resp
 		Attributes: map[string]schema.Attribute{
 			"source": schema.StringAttribute{
 				Required: true, WriteOnly: true,
-				MarkdownDescription: "Path of a docker archive of one image with one layer, gzipped or not. It may be another one in each run, " +
-					"is read only when there is something to push, and is never in plan or state.",
+				MarkdownDescription: "Where the image comes from: the path of a docker archive, an OCI archive or the directory of an OCI layout; " +
+					"`rootfs:[ARCHITECTURE:]PATH`, a root file system as a tar or a directory; `nix:[ARCHITECTURE:]DERIVATION[!OUTPUT]`, a " +
+					"derivation to realise, that makes any of these; `stdin:`, an archive on the standard input; `bundle:NODE:PATH`, an image in " +
+					"a bundle. Archives may be compressed with gzip or zstd. It may be another source in each run, is read only when there is " +
+					"something to push, and is never in the state.",
 			},
 			"repository": schema.StringAttribute{
 				Required:            true,
@@ -90,16 +95,18 @@ func (r *imageResource) ValidateConfig(ctx context.Context, req resource.Validat
 			resp.Diagnostics.AddAttributeError(path.Root("repository"), "Not a valid repository", err.Error())
 		}
 	}
-	if !m.Source.IsNull() && m.Source.ValueString() == "" && !m.Source.IsUnknown() {
-		resp.Diagnostics.AddAttributeError(path.Root("source"), "No archive", "source must be the path of a docker archive.")
+	if !m.Source.IsNull() && !m.Source.IsUnknown() {
+		if _, err := source.Parse(m.Source.ValueString()); err != nil {
+			resp.Diagnostics.AddAttributeError(path.Root("source"), "Not a source of an image", "source: "+err.Error()+".")
+		}
 	}
 }
 
-// ModifyPlan finds out at plan time all that an apply would trip over: an archive that is none, a registry that isn't
+// ModifyPlan finds out at plan time all that an apply would trip over: a source that is none, a registry that isn't
 // there. It asks for the digest, so that what depends on it is known in the plan where it can be.
 func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanRequest, resp *resource.ModifyPlanResponse) {
 	if req.Plan.Raw.IsNull() || r.client == nil {
-		return // a destroy needs neither registry nor archive
+		return // a destroy needs neither registry nor source
 	}
 	var config, plan imageModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
@@ -141,10 +148,10 @@ func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	if !ok {
 		return
 	}
-	source := config.Source
-	if !source.IsUnknown() {
-		if err := r.client.archives.Check(ctx, source.ValueString(), false); err != nil {
-			sourceError(&resp.Diagnostics, tag, source.ValueString(), err)
+	from := config.Source
+	if !from.IsUnknown() {
+		if err := r.client.sources.Check(ctx, from.ValueString(), false); err != nil {
+			sourceError(&resp.Diagnostics, tag, from.ValueString(), err)
 			return
 		}
 	}
@@ -157,10 +164,11 @@ func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 		r.registryError(&resp.Diagnostics, tag, "Can't ask the registry for the image", err)
 	case found:
 		plan.setDigest(held)
-	case !source.IsUnknown():
-		// Only now is it worth the time to decompress a gzipped archive.
-		if err := r.client.archives.Check(ctx, source.ValueString(), true); err != nil {
-			sourceError(&resp.Diagnostics, tag, source.ValueString(), err)
+	case !from.IsUnknown():
+		// Only now is it worth the time to build a derivation, or to decompress an archive. All of them are built and
+		// sound when the first is pushed.
+		if err := r.client.sources.Check(ctx, from.ValueString(), true); err != nil {
+			sourceError(&resp.Diagnostics, tag, from.ValueString(), err)
 		}
 	}
 }
@@ -187,7 +195,7 @@ func (r *imageResource) Update(ctx context.Context, req resource.UpdateRequest, 
 
 // ensure has the registry hold the tag, and completes m with what it holds. A digest that m already knows must come
 // out again.
-func (r *imageResource) ensure(ctx context.Context, source string, m *imageModel, diags *diag.Diagnostics) bool {
+func (r *imageResource) ensure(ctx context.Context, from string, m *imageModel, diags *diag.Diagnostics) bool {
 	tag, ok := r.tag(*m, diags)
 	if !ok {
 		return false
@@ -205,8 +213,8 @@ func (r *imageResource) ensure(ctx context.Context, source string, m *imageModel
 		return false
 	}
 	if !found {
-		if held, err = r.push(ctx, source, tag, want); err != nil {
-			r.pushError(diags, tag, source, err)
+		if held, err = r.push(ctx, from, tag, want); err != nil {
+			r.pushError(diags, tag, from, err)
 			return false
 		}
 	}
@@ -216,24 +224,32 @@ func (r *imageResource) ensure(ctx context.Context, source string, m *imageModel
 	return true
 }
 
-func (r *imageResource) push(ctx context.Context, source string, tag name.Tag, want string) (v1.Hash, error) {
+func (r *imageResource) push(ctx context.Context, from string, tag name.Tag, want string) (v1.Hash, error) {
 	select {
 	case r.client.slots <- struct{}{}:
 		defer func() { <-r.client.slots }()
 	case <-ctx.Done():
 		return v1.Hash{}, ctx.Err()
 	}
-	a, err := r.client.archives.Open(ctx, source)
+	img, err := r.client.sources.Open(ctx, from)
 	if err != nil {
 		return v1.Hash{}, &push.SourceError{Err: err}
 	}
-	defer a.Close()
-	return push.Push(ctx, r.client.Client, tag, push.Image{
-		Config: a.Config,
-		Layers: []push.Layer{{DiffID: a.DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
-			return a.OpenLayer(ctx, r.reporter(tag, a.LayerSize))
-		}}},
-	}, want)
+	defer img.Close()
+	var done, total int64
+	for _, l := range img.Layers {
+		total += l.Size
+	}
+	report := r.reporter(tag, total)
+	out := push.Image{Config: img.Config}
+	for _, l := range img.Layers {
+		before := done
+		done += l.Size
+		out.Layers = append(out.Layers, push.Layer{DiffID: l.DiffID, Blob: l.Blob, Open: func(ctx context.Context) (io.ReadCloser, error) {
+			return l.Open(ctx, func(n int64) { report(before + n) })
+		}})
+	}
+	return push.Push(ctx, r.client.Client, tag, out, want)
 }
 
 // progressStep is how many bytes pass between two reports.
@@ -242,7 +258,7 @@ const progressStep = 1 << 20
 // reporter gives the progress of one attempt to WithProgress.
 func (r *imageResource) reporter(tag name.Tag, total int64) func(int64) {
 	if r.client.progress == nil {
-		return nil
+		return func(int64) {}
 	}
 	ref, next := tag.Name(), int64(0)
 	return func(sent int64) {
@@ -326,14 +342,22 @@ func (r *imageResource) tag(m imageModel, diags *diag.Diagnostics) (name.Tag, bo
 	return repo.Tag(m.Tag.ValueString()), true
 }
 
-// sourceError names the archive's path: who runs yuba must find the file. Diagnostics are not kept in plan or state.
-func sourceError(diags *diag.Diagnostics, tag name.Tag, source string, err error) {
+// sourceError names the source's path: who runs yuba must find the file. Diagnostics are not kept in plan or state.
+func sourceError(diags *diag.Diagnostics, tag name.Tag, from string, err error) {
 	if errors.Is(err, context.Canceled) {
-		diags.AddError("Cancelled", fmt.Sprintf("The archive of %s was not read to its end.", tag))
+		diags.AddError("Cancelled", fmt.Sprintf("The image of %s was not read to its end.", tag))
 		return
 	}
-	diags.AddAttributeError(path.Root("source"), "Can't use the archive of the image",
-		fmt.Sprintf("%s, for %s: %s.", source, tag, err))
+	if build := (*nix.BuildError)(nil); errors.As(err, &build) {
+		diags.AddAttributeError(path.Root("source"), "Can't build the image", fmt.Sprintf("For %s: %s", tag, err))
+		return
+	}
+	place := from
+	if ref, err := source.Parse(from); err == nil {
+		place = ref.Place()
+	}
+	diags.AddAttributeError(path.Root("source"), "Can't use the source of the image",
+		fmt.Sprintf("%s, for %s: %s.", place, tag, err))
 }
 
 // registryError is for questions: nothing has changed yet.
@@ -342,9 +366,9 @@ func (r *imageResource) registryError(diags *diag.Diagnostics, tag name.Tag, sum
 	diags.AddError(summary, sentences(tag.Name()+": "+what+".", todo, "Nothing has changed."))
 }
 
-func (r *imageResource) pushError(diags *diag.Diagnostics, tag name.Tag, source string, err error) {
+func (r *imageResource) pushError(diags *diag.Diagnostics, tag name.Tag, from string, err error) {
 	if failed := (*push.SourceError)(nil); errors.As(err, &failed) {
-		sourceError(diags, tag, source, failed.Err)
+		sourceError(diags, tag, from, failed.Err)
 		return
 	}
 	if other := (*push.DigestError)(nil); errors.As(err, &other) {

@@ -1,4 +1,4 @@
-// Package oci is the provider of images in OCI registries: oci_image takes a docker archive of one node image,
+// Package oci is the provider of images in OCI registries: oci_image takes the image of a node from a source,
 // pushes it under a tag, and gives the digest that the registry holds.
 package oci
 
@@ -16,9 +16,9 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
-	"fediversity.eu/yuba/providers/oci/internal/archive"
 	"fediversity.eu/yuba/providers/oci/internal/auth"
 	"fediversity.eu/yuba/providers/oci/internal/registry"
+	"fediversity.eu/yuba/providers/oci/internal/source"
 )
 
 // Address is the provider's source address.
@@ -42,11 +42,19 @@ func WithProgress(f func(ref string, sent, total int64)) Option {
 	return func(c *config) { c.progress = f }
 }
 
+// WithSources has images come from sources that the caller has made. Without it there is no standard input.
+func WithSources(s *Sources) Option {
+	return func(c *config) { c.shared.sources = s.store }
+}
+
 // Server gives a function that makes independent servers of the provider.
 func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
 	c := config{version: version, shared: &shared{slots: make(chan struct{}, maxPushes)}, getenv: os.Getenv}
 	for _, o := range opts {
 		o(&c)
+	}
+	if c.shared.sources == nil {
+		c.shared.sources = NewSources(SourceOptions{Environ: os.Environ()}).store
 	}
 	return func() tfprotov6.ProviderServer {
 		return providerserver.NewProtocol6(&ociProvider{config: c})()
@@ -58,8 +66,8 @@ const maxPushes = 4
 
 // shared is what the servers of one Server call have in common: core makes one for each walk.
 type shared struct {
-	archives archive.Cache
-	slots    chan struct{}
+	sources *source.Store
+	slots   chan struct{}
 }
 
 type ociProvider struct{ config config }

@@ -1,306 +1,162 @@
-// Package archive reads a docker archive that holds one image of one layer: what dockerTools, `docker save` and
-// skopeo write, gzipped as a whole or not. It never unpacks anything to a disk, and takes nothing in it on trust.
+// Package archive reads the files in a tar that holds an image: a docker archive or an OCI archive, compressed as a
+// whole or not. It never unpacks anything to a disk, and takes nothing in it on trust.
 package archive
 
 import (
 	"archive/tar"
 	"bufio"
 	"context"
-	"crypto/sha256"
-	"encoding/hex"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"path"
-	"regexp"
 	"strings"
-	"sync"
 
-	"github.com/klauspost/compress/gzip"
+	"fediversity.eu/yuba/providers/oci/internal/blob"
+	"fediversity.eu/yuba/providers/oci/internal/image"
 )
 
 const (
-	// maxEntries is far above what an archive of one layer needs (`docker save` has 4 entries per layer).
+	// maxEntries is far above what an archive of one image needs (`docker save` has 4 entries per layer).
 	maxEntries = 10_000
-	// maxMetadataBytes bounds manifest.json and the image config, which are held in memory.
-	maxMetadataBytes = 4 << 20
-	// maxKeptBytes bounds the small files of a gzipped archive that are held until manifest.json says which one is
-	// the config: there is no seeking back to it.
+	// maxKeptBytes bounds the small files of a compressed archive that are held until the manifest says which of them
+	// matter: there is no seeking back to them.
 	maxKeptBytes = 16 << 20
 	// blockBytes is what tar rounds everything up to; a block of zeros ends an archive.
 	blockBytes = 512
 )
 
-// Archive is an open docker archive of one image. The caller closes it. Its methods may be used by one goroutine
-// at a time; a stream of OpenLayer counts as such use until it is closed.
-type Archive struct {
-	// Config is the image config, byte for byte.
-	Config []byte
-	// DiffID is the digest of the layer's tar, as the config says ("sha256:..."). OpenLayer verifies it.
-	DiffID string
-	// LayerSize is the size in bytes of the layer as it lies in the archive.
-	LayerSize int64
-
-	file   source
-	gzip   bool
-	layer  string // name of the entry
-	offset int64  // of the layer's first byte in a plain archive
-}
-
-// Cache opens archives, and remembers what it found in gzipped ones: there, each look costs a decompression, and a run
-// looks several times (plan, the plan again that precedes an apply, push). What is remembered is only where things are;
-// a layer is still verified when it's read. The zero Cache is ready to use; it's safe for concurrent use.
-type Cache struct {
-	mu    sync.Mutex
-	known map[string]known
-}
-
-type known struct {
-	info    os.FileInfo
-	archive Archive // without a file
-}
-
-// Check looks at the archive without keeping it. A plain archive is checked whole except for the bytes of the
-// layer; a gzipped one only at its beginning, unless deep is set: then it's decompressed once.
-func (c *Cache) Check(ctx context.Context, name string, deep bool) error {
-	f, zipped, err := open(name)
-	if err != nil {
-		return err
-	}
-	defer f.Close()
-	if !zipped || deep {
-		_, err := c.index(ctx, name, f, zipped)
-		return err
-	}
-	r, err := reader(ctx, f, zipped)
-	if err != nil {
-		return err
-	}
-	if _, err := tar.NewReader(r).Next(); err != nil {
-		return notArchive(err)
-	}
-	return nil
-}
-
-// Open opens and checks the archive, as Check with deep set. Errors say what is wrong with the file, but
-// leave it to the caller to name it.
-func (c *Cache) Open(ctx context.Context, name string) (*Archive, error) {
-	f, zipped, err := open(name)
-	if err != nil {
-		return nil, err
-	}
-	a, err := c.index(ctx, name, f, zipped)
-	if err != nil {
-		f.Close()
-		return nil, err
-	}
-	return a, nil
-}
-
-// index is the function of this name, but for a gzipped file that has not changed since.
-func (c *Cache) index(ctx context.Context, name string, f *os.File, zipped bool) (*Archive, error) {
-	if !zipped {
-		return index(ctx, f, zipped)
-	}
-	info, err := f.Stat()
-	if err != nil {
-		return nil, cause(err)
-	}
-	c.mu.Lock()
-	k, ok := c.known[name]
-	c.mu.Unlock()
-	if ok && os.SameFile(k.info, info) && k.info.Size() == info.Size() && k.info.ModTime().Equal(info.ModTime()) {
-		a := k.archive
-		a.file = f
-		return &a, nil
-	}
-	a, err := index(ctx, f, zipped)
-	if err != nil {
-		return nil, err
-	}
-	k = known{info, *a}
-	k.archive.file = nil
-	c.mu.Lock()
-	defer c.mu.Unlock()
-	if c.known == nil {
-		c.known = map[string]known{}
-	}
-	c.known[name] = k
-	return a, nil
-}
-
-// Close closes the file.
-func (a *Archive) Close() error { return a.file.Close() }
-
-// source is the file, or bytes in a fuzz test.
-type source interface {
+// File is an open file, or bytes in a fuzz test.
+type File interface {
 	io.ReadSeeker
 	io.ReaderAt
 	io.Closer
 }
 
-func open(name string) (f *os.File, zipped bool, err error) {
-	// Stat first: opening a FIFO would block.
-	info, err := os.Stat(name)
-	if err != nil {
-		return nil, false, cause(err)
-	}
-	if info.IsDir() {
-		return nil, false, errors.New("is a directory, not a docker archive")
-	}
-	if !info.Mode().IsRegular() {
-		return nil, false, errors.New("is not a regular file")
-	}
-	f, err = os.Open(name)
-	if err != nil {
-		return nil, false, cause(err)
-	}
-	var magic [2]byte
-	if _, err := f.ReadAt(magic[:], 0); err != nil {
-		f.Close()
-		if errors.Is(err, io.EOF) {
-			return nil, false, errors.New("is empty, not a docker archive")
-		}
-		return nil, false, cause(err)
-	}
-	return f, magic == [2]byte{0x1f, 0x8b}, nil
+// Archive is an open archive. The caller closes it. It's an image.Files for one goroutine at a time.
+type Archive struct {
+	Index
+	file   File
+	cursor *cursor // of a compressed archive
 }
 
-// cause drops operation and path: the path is a per-run value, and the caller decides whether to name it.
-func cause(err error) error {
-	if p := (*os.PathError)(nil); errors.As(err, &p) {
-		return p.Err
-	}
-	return err
-}
-
-// reader starts at the beginning of the file. A plain file is returned as it is, so that the tar reader can seek.
-func reader(ctx context.Context, f source, zipped bool) (io.Reader, error) {
-	if _, err := f.Seek(0, io.SeekStart); err != nil {
-		return nil, cause(err)
-	}
-	if !zipped {
-		return f, nil
-	}
-	z, err := gzip.NewReader(bufio.NewReaderSize(f, 256<<10))
-	if err != nil {
-		return nil, notArchive(err)
-	}
-	return &ctxReader{ctx, z}, nil
-}
-
-// ctxReader ends a long decompression when the run is cancelled.
-type ctxReader struct {
-	ctx context.Context
-	r   io.Reader
-}
-
-func (r *ctxReader) Read(b []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	return r.r.Read(b)
-}
-
-func notArchive(err error) error {
-	switch {
-	case errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
-		return err
-	case errors.Is(err, io.ErrUnexpectedEOF):
-		return errors.New("is truncated: it ends in the middle of an entry; build or copy it again")
-	case errors.Is(err, gzip.ErrChecksum):
-		return errors.New("is damaged: the gzip checksum does not match; build or copy it again")
-	}
-	return fmt.Errorf("is not a docker archive: %w", cause(err))
+// Index is what is where in an archive. It doesn't change, and can be used with another handle of the same file.
+type Index struct {
+	// Compressed tells whether the archive is compressed as a whole, so that a new Index costs a decompression.
+	Compressed bool
+	entries    map[string]entry
 }
 
 type entry struct {
-	offset  int64
+	number  int   // in the archive, from 0
+	offset  int64 // of the content in a plain archive
 	size    int64
-	content []byte // of small files in gzipped archives
+	content []byte // of small files in compressed archives
 	link    string // cleaned target of a symlink
 	dir     bool
 }
 
-// index walks the whole archive and picks out the one image. f belongs to the Archive that it returns.
-func index(ctx context.Context, f source, zipped bool) (*Archive, error) {
-	r, err := reader(ctx, f, zipped)
+// New walks the whole archive. f belongs to the Archive that it returns. Errors say what is wrong with the file, but
+// leave it to the caller to name it.
+func New(ctx context.Context, f File) (*Archive, error) {
+	r, kind, err := start(f, &reader{ctx, f})
 	if err != nil {
 		return nil, err
 	}
-	entries, err := walk(ctx, f, r, zipped)
+	defer r.Close()
+	entries, err := walk(ctx, f, r, kind != blob.Plain)
 	if err != nil {
 		return nil, err
 	}
-	if zipped {
-		// The checksum is behind the end of the tar.
-		if _, err := io.Copy(io.Discard, r); err != nil {
-			return nil, notArchive(err)
-		}
-	}
-	get := func(name string) ([]byte, error) {
-		e, err := resolve(entries, name)
-		if err != nil {
-			return nil, err
-		}
-		if e.size > maxMetadataBytes {
-			return nil, fmt.Errorf("%s has %d bytes, more than the %d that yuba reads", name, e.size, maxMetadataBytes)
-		}
-		if zipped {
-			if e.content == nil && e.size > 0 {
-				return nil, fmt.Errorf("%s comes after too many other small files", name)
-			}
-			return e.content, nil
-		}
-		b := make([]byte, e.size)
-		if _, err := f.ReadAt(b, e.offset); err != nil {
-			return nil, fmt.Errorf("%s: %w", name, cause(err))
-		}
-		return b, nil
-	}
-
-	if _, ok := entries["manifest.json"]; !ok {
-		return nil, errors.New("is not a docker archive: it has no manifest.json")
-	}
-	raw, err := get("manifest.json")
-	if err != nil {
-		return nil, err
-	}
-	configName, layerName, err := parseManifest(raw)
-	if err != nil {
-		return nil, err
-	}
-	config, err := get(configName)
-	if err != nil {
-		return nil, fmt.Errorf("image config: %w", err)
-	}
-	if want := digestInName(configName); want != "" {
-		if sum := sha256.Sum256(config); hex.EncodeToString(sum[:]) != want {
-			return nil, fmt.Errorf("image config %s does not have the digest that its name says", configName)
-		}
-	}
-	diffID, err := parseConfig(config)
-	if err != nil {
-		return nil, fmt.Errorf("image config %s: %w", configName, err)
-	}
-	layer, err := resolve(entries, layerName)
-	if err != nil {
-		return nil, fmt.Errorf("layer: %w", err)
-	}
-	if layer.link != "" {
-		layerName = layer.link
-		layer = entries[layerName]
-	}
-	return &Archive{Config: config, DiffID: diffID, LayerSize: layer.size,
-		file: f, gzip: zipped, layer: layerName, offset: layer.offset}, nil
+	return &Archive{Index: Index{kind != blob.Plain, entries}, file: f}, nil
 }
 
+// With is an Archive of a file that has this index. f belongs to the Archive.
+func (i Index) With(f File) *Archive { return &Archive{Index: i, file: f} }
+
+// Begins looks at the first entry only, and so tells a tar from something else at no cost.
+func Begins(ctx context.Context, f File) error {
+	r, _, err := start(f, &reader{ctx, f})
+	if err != nil {
+		return err
+	}
+	defer r.Close()
+	_, err = tar.NewReader(r).Next()
+	return notTar(err)
+}
+
+// Close closes the file.
+func (a *Archive) Close() error {
+	if a.cursor != nil {
+		a.cursor.close()
+	}
+	return a.file.Close()
+}
+
+// reader ends a long decompression when a run is cancelled, which is not the same run for each file of an archive.
+type reader struct {
+	ctx context.Context
+	f   File
+}
+
+func (r *reader) Read(b []byte) (int, error) {
+	if err := r.ctx.Err(); err != nil {
+		return 0, err
+	}
+	return r.f.Read(b)
+}
+
+// start reads the file from its beginning, by way of r when it is compressed. Of a plain file it returns the file
+// itself, so that the tar reader can seek.
+func start(f File, r *reader) (io.ReadCloser, blob.Kind, error) {
+	if _, err := f.Seek(0, io.SeekStart); err != nil {
+		return nil, blob.Plain, blob.Cause(err)
+	}
+	var magic [blob.SniffLen]byte
+	n, err := f.ReadAt(magic[:], 0)
+	switch {
+	case err != nil && !errors.Is(err, io.EOF):
+		return nil, blob.Plain, blob.Cause(err)
+	case n == 0:
+		return nil, blob.Plain, errors.New("is empty")
+	}
+	if blob.Sniff(magic[:n]) == blob.Plain {
+		return plain{f}, blob.Plain, nil
+	}
+	z, kind, err := blob.Decompress(r)
+	if err != nil {
+		return nil, kind, notTar(err)
+	}
+	return z, kind, nil
+}
+
+// plain is a file that is not to be closed.
+type plain struct{ io.ReadSeeker }
+
+func (plain) Close() error { return nil }
+
+// notTar says what an error of the tar reader, or of the decompressor below it, means.
+func notTar(err error) error {
+	switch damage := blob.Damage(err); {
+	case err == nil, errors.Is(err, context.Canceled), errors.Is(err, context.DeadlineExceeded):
+		return err
+	case damage != nil:
+		return damage
+	case errors.Is(err, tar.ErrHeader):
+		return errNoTar
+	case errors.Is(err, io.EOF):
+		return errors.New("is an archive of nothing")
+	}
+	return blob.Cause(err)
+}
+
+var errNoTar = errors.New("is not an archive, or is damaged: want a tar, as it is or compressed with gzip or zstd")
+
 // walk reads all headers, and skips the contents by seeking where it can. r is f itself for a plain archive.
-func walk(ctx context.Context, f source, r io.Reader, zipped bool) (map[string]entry, error) {
+func walk(ctx context.Context, f File, r io.Reader, compressed bool) (map[string]entry, error) {
 	entries, kept, end := map[string]entry{}, int64(0), int64(0)
-	for t := tar.NewReader(r); ; {
+	t := tar.NewReader(r)
+	for number := 0; ; number++ {
 		if err := ctx.Err(); err != nil {
 			return nil, err
 		}
@@ -309,19 +165,19 @@ func walk(ctx context.Context, f source, r io.Reader, zipped bool) (map[string]e
 			break
 		}
 		if err != nil {
-			return nil, notArchive(err)
+			return nil, notTar(err)
 		}
-		if len(entries) == maxEntries {
-			return nil, fmt.Errorf("is not the archive of a node image: it has more than %d entries", maxEntries)
+		if number == maxEntries {
+			return nil, fmt.Errorf("is not the archive of an image: it has more than %d entries (a root file system is another kind of source)", maxEntries)
 		}
 		name, err := cleanName(h.Name)
 		if err != nil {
 			return nil, err
 		}
-		e := entry{size: h.Size}
-		if !zipped {
+		e := entry{number: number, size: h.Size}
+		if !compressed {
 			if e.offset, err = f.Seek(0, io.SeekCurrent); err != nil {
-				return nil, cause(err)
+				return nil, blob.Cause(err)
 			}
 			end = e.offset
 			if h.Typeflag == tar.TypeReg {
@@ -344,7 +200,7 @@ func walk(ctx context.Context, f source, r io.Reader, zipped bool) (map[string]e
 		case tar.TypeReg:
 			for key := range h.PAXRecords {
 				if strings.HasPrefix(key, "GNU.sparse.") {
-					return nil, fmt.Errorf("entry %q is a sparse file, which no maker of docker archives writes", name)
+					return nil, fmt.Errorf("entry %q is a sparse file, which no maker of image archives writes", name)
 				}
 			}
 		default:
@@ -353,21 +209,30 @@ func walk(ctx context.Context, f source, r io.Reader, zipped bool) (map[string]e
 		if _, ok := entries[name]; ok {
 			return nil, fmt.Errorf("has two entries %q", name)
 		}
-		if zipped && e.link == "" && h.Size <= maxMetadataBytes && kept+h.Size <= maxKeptBytes {
-			if e.content, err = io.ReadAll(t); err != nil {
-				return nil, notArchive(err)
+		if compressed && h.Typeflag == tar.TypeReg && h.Size <= image.MaxMetadata && kept+h.Size <= maxKeptBytes {
+			// What matters is JSON. Small layers are not.
+			content := bufio.NewReaderSize(t, 512)
+			if head, err := content.Peek(1); err == nil && strings.IndexByte("{[ \t\r\n", head[0]) >= 0 {
+				if e.content, err = io.ReadAll(content); err != nil {
+					return nil, notTar(err)
+				}
+				kept += h.Size
 			}
-			kept += h.Size
 		}
 		entries[name] = e
 	}
-	if !zipped {
-		// The tar reader takes the end of the file for the end of the archive; a gzip stream has its own end.
-		if size, err := f.Seek(0, io.SeekEnd); err != nil {
-			return nil, cause(err)
-		} else if size < end+blockBytes {
-			return nil, notArchive(io.ErrUnexpectedEOF)
+	if compressed {
+		// The checksum is behind the end of the tar.
+		if _, err := io.Copy(io.Discard, r); err != nil {
+			return nil, notTar(err)
 		}
+		return entries, nil
+	}
+	// The tar reader takes the end of the file for the end of the archive; a compressed stream has its own end.
+	if size, err := f.Seek(0, io.SeekEnd); err != nil {
+		return nil, blob.Cause(err)
+	} else if size < end+blockBytes {
+		return nil, blob.ErrTruncated
 	}
 	return entries, nil
 }
@@ -390,84 +255,117 @@ func cleanLink(name, target string) (string, error) {
 
 func within(clean string) bool { return clean != ".." && !strings.HasPrefix(clean, "../") }
 
-// resolve finds a file that the manifest names, through at most one symlink (skopeo writes such).
-func resolve(entries map[string]entry, name string) (entry, error) {
-	e, ok := entries[name]
+// resolve finds a file, through at most one symlink (skopeo writes such).
+func (i Index) resolve(name string) (file string, e entry, err error) {
+	e, ok := i.entries[name]
 	if !ok {
-		return entry{}, fmt.Errorf("%q is named but not in the archive", name)
+		return "", entry{}, fmt.Errorf("%q is named but not in the archive", name)
 	}
-	target := e
 	if e.link != "" {
-		if target, ok = entries[e.link]; !ok {
-			return entry{}, fmt.Errorf("%q is a symlink to %q, which is not in the archive", name, e.link)
+		link := e.link
+		if e, ok = i.entries[link]; !ok {
+			return "", entry{}, fmt.Errorf("%q is a symlink to %q, which is not in the archive", name, link)
 		}
-		if target.link != "" {
-			return entry{}, fmt.Errorf("%q is a symlink to a symlink", name)
+		if e.link != "" {
+			return "", entry{}, fmt.Errorf("%q is a symlink to a symlink", name)
 		}
-		target.link = e.link
+		name = link
 	}
-	if target.dir {
-		return entry{}, fmt.Errorf("%q is a directory", name)
+	if e.dir {
+		return "", entry{}, fmt.Errorf("%q is a directory", name)
 	}
-	return target, nil
+	return name, e, nil
 }
 
-func parseManifest(raw []byte) (config, layer string, err error) {
-	var items []struct {
-		Config string
-		Layers []string
-	}
-	if err := json.Unmarshal(raw, &items); err != nil {
-		return "", "", fmt.Errorf("manifest.json is not what docker archives have: %w", err)
-	}
-	if len(items) != 1 {
-		return "", "", fmt.Errorf("holds %d images, and a node needs exactly one", len(items))
-	}
-	if n := len(items[0].Layers); n != 1 {
-		return "", "", fmt.Errorf("holds an image of %d layers, and a node image has its rootfs as its one layer: "+
-			"build it as one layer (dockerTools.buildImage without fromImage, or maxLayers = 1)", n)
-	}
-	if config, err = cleanName(items[0].Config); err != nil {
-		return "", "", fmt.Errorf("manifest.json: %w", err)
-	}
-	if layer, err = cleanName(items[0].Layers[0]); err != nil {
-		return "", "", fmt.Errorf("manifest.json: %w", err)
-	}
-	return config, layer, nil
+// Has implements image.Files.
+func (i Index) Has(name string) bool {
+	_, _, err := i.resolve(name)
+	return err == nil
 }
 
-// digestInName is the hex digest that a config's name promises: <hex>.json or blobs/sha256/<hex>.
-func digestInName(name string) string {
-	base := strings.TrimSuffix(path.Base(name), ".json")
-	if regexp.MustCompile(`^[0-9a-f]{64}$`).MatchString(base) {
-		return base
-	}
-	return ""
+// Size implements image.Files.
+func (i Index) Size(name string) (int64, error) {
+	_, e, err := i.resolve(name)
+	return e.size, err
 }
 
-func parseConfig(raw []byte) (diffID string, err error) {
-	var c struct {
-		Architecture string `json:"architecture"`
-		OS           string `json:"os"`
-		RootFS       struct {
-			Type    string   `json:"type"`
-			DiffIDs []string `json:"diff_ids"`
-		} `json:"rootfs"`
-	}
-	if err := json.Unmarshal(raw, &c); err != nil {
-		return "", fmt.Errorf("not an image config: %w", err)
-	}
+// Metadata implements image.Files.
+func (a *Archive) Metadata(name string) ([]byte, error) {
+	_, e, err := a.resolve(name)
 	switch {
-	case c.OS != "linux":
-		return "", fmt.Errorf("os is %.40q, and a node runs on \"linux\"", c.OS)
-	case !regexp.MustCompile(`^[a-z0-9]{1,20}$`).MatchString(c.Architecture):
-		return "", fmt.Errorf("architecture %.40q is no architecture's name", c.Architecture)
-	case c.RootFS.Type != "layers":
-		return "", fmt.Errorf("rootfs.type is %.40q, want \"layers\"", c.RootFS.Type)
-	case len(c.RootFS.DiffIDs) != 1:
-		return "", fmt.Errorf("has %d diff_ids for one layer", len(c.RootFS.DiffIDs))
-	case !regexp.MustCompile(`^sha256:[0-9a-f]{64}$`).MatchString(c.RootFS.DiffIDs[0]):
-		return "", fmt.Errorf("diff_id %.80q is not a sha256 digest", c.RootFS.DiffIDs[0])
+	case err != nil:
+		return nil, err
+	case e.size > image.MaxMetadata:
+		return nil, fmt.Errorf("%s has %d bytes, more than the %d that yuba reads", name, e.size, image.MaxMetadata)
+	case !a.Compressed:
+		b := make([]byte, e.size)
+		if _, err := a.file.ReadAt(b, e.offset); err != nil {
+			return nil, fmt.Errorf("%s: %w", name, blob.Cause(err))
+		}
+		return b, nil
+	case e.content == nil:
+		return nil, fmt.Errorf("%s is not JSON, or comes after too many other small files", name)
 	}
-	return c.RootFS.DiffIDs[0], nil
+	return e.content, nil
+}
+
+// Open implements image.Files. Files that are opened in the order of a compressed archive cost one decompression.
+func (a *Archive) Open(ctx context.Context, name string) (io.ReadCloser, error) {
+	name, e, err := a.resolve(name)
+	if err != nil {
+		return nil, err
+	}
+	if !a.Compressed {
+		return io.NopCloser(blob.Context(ctx, io.NewSectionReader(a.file, e.offset, e.size))), nil
+	}
+	if a.cursor != nil && a.cursor.next > e.number {
+		a.cursor.close()
+		a.cursor = nil
+	}
+	if a.cursor == nil {
+		r := &reader{ctx, a.file}
+		z, _, err := start(a.file, r)
+		if err != nil {
+			return nil, err
+		}
+		a.cursor = &cursor{reader: r, file: z, tar: tar.NewReader(z)}
+	}
+	if err := a.cursor.seek(ctx, name, e); err != nil {
+		a.cursor.close()
+		a.cursor = nil
+		return nil, err
+	}
+	return io.NopCloser(blob.Context(ctx, a.cursor.tar)), nil
+}
+
+// cursor is a decompression that has come to some entry.
+type cursor struct {
+	reader *reader
+	file   io.ReadCloser
+	tar    *tar.Reader
+	next   int // number of the entry that Next gives
+}
+
+func (c *cursor) close() { c.file.Close() }
+
+// seek goes on to the entry e.
+func (c *cursor) seek(ctx context.Context, name string, e entry) error {
+	c.reader.ctx = ctx
+	for {
+		h, err := c.tar.Next()
+		if err == io.EOF {
+			return blob.ErrChanged
+		}
+		if err != nil {
+			return notTar(err)
+		}
+		c.next++
+		if c.next <= e.number {
+			continue
+		}
+		if got, err := cleanName(h.Name); err != nil || got != name || h.Typeflag != tar.TypeReg || h.Size != e.size {
+			return blob.ErrChanged
+		}
+		return nil
+	}
 }

@@ -60,24 +60,24 @@ func (e *DigestError) Error() string { return fmt.Sprintf("digest is %s and not 
 // Nothing refers to what an interrupted Push has sent; the registry's garbage collection takes it.
 func Push(ctx context.Context, c *registry.Client, tag name.Tag, img Image, want string) (v1.Hash, error) {
 	u := &uploader{client: c, repo: tag.Context()}
-	manifest := v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1}
+	var layers []v1.Descriptor
 	for _, l := range img.Layers {
 		d, err := u.layer(ctx, l)
 		if err != nil {
 			return v1.Hash{}, err
 		}
-		manifest.Layers = append(manifest.Layers, d)
+		layers = append(layers, d)
 	}
-	manifest.Config = descriptor(types.OCIConfigJSON, img.Config)
-	raw, err := json.Marshal(manifest)
+	config := Descriptor(types.OCIConfigJSON, img.Config)
+	raw, err := Manifest(config, layers)
 	if err != nil {
 		return v1.Hash{}, err
 	}
-	digest := descriptor(types.OCIManifestSchema1, raw).Digest
+	digest := Descriptor(types.OCIManifestSchema1, raw).Digest
 	if want != "" && digest.String() != want {
 		return v1.Hash{}, &DigestError{Want: want, Got: digest.String()}
 	}
-	if err := u.blob(ctx, manifest.Config, img.Config); err != nil {
+	if err := u.blob(ctx, config, img.Config); err != nil {
 		return v1.Hash{}, err
 	}
 	var held v1.Hash
@@ -94,7 +94,13 @@ func Push(ctx context.Context, c *registry.Client, tag name.Tag, img Image, want
 	return held, nil
 }
 
-func descriptor(mt types.MediaType, b []byte) v1.Descriptor {
+// Manifest is the manifest of an image, byte for byte as Push sends it.
+func Manifest(config v1.Descriptor, layers []v1.Descriptor) ([]byte, error) {
+	return json.Marshal(v1.Manifest{SchemaVersion: 2, MediaType: types.OCIManifestSchema1, Config: config, Layers: layers})
+}
+
+// Descriptor describes a blob that is held in memory.
+func Descriptor(mt types.MediaType, b []byte) v1.Descriptor {
 	sum := sha256.Sum256(b)
 	return v1.Descriptor{MediaType: mt, Size: int64(len(b)), Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(sum[:])}}
 }

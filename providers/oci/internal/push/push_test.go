@@ -25,6 +25,7 @@ import (
 	"github.com/klauspost/compress/gzip"
 
 	"fediversity.eu/yuba/providers/oci/internal/archive"
+	"fediversity.eu/yuba/providers/oci/internal/docker"
 	"fediversity.eu/yuba/providers/oci/internal/registry"
 )
 
@@ -145,11 +146,19 @@ func sparse(t *testing.T, n int64) string {
 // A layer of any size is pushed with the memory of a few blocks.
 func TestMemoryIsBounded(t *testing.T) {
 	const size, bound = 1 << 30, 64 << 20
-	a, err := new(archive.Cache).Open(t.Context(), sparse(t, size))
+	f, err := os.Open(sparse(t, size))
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer a.Close()
+	files, err := archive.New(t.Context(), f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer files.Close()
+	a, err := docker.Open(files)
+	if err != nil {
+		t.Fatal(err)
+	}
 	c, host := newClient(t, ggcr.New(ggcr.Logger(log.New(io.Discard, "", 0))))
 	repo, err := c.Repository(host + "/ns/node")
 	if err != nil {
@@ -160,8 +169,8 @@ func TestMemoryIsBounded(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	start, peak, next := m.HeapAlloc, uint64(0), int64(0)
-	_, err = Push(t.Context(), c, repo.Tag("1"), Image{Config: a.Config, Layers: []Layer{{DiffID: a.DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
-		return a.OpenLayer(ctx, func(n int64) {
+	_, err = Push(t.Context(), c, repo.Tag("1"), Image{Config: a.Config, Layers: []Layer{{DiffID: a.Layers[0].DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
+		return a.Layers[0].Open(ctx, func(n int64) {
 			if n >= next {
 				next = n + 8<<20
 				runtime.ReadMemStats(&m)

@@ -120,12 +120,27 @@ func newGzip(w io.Writer) (*pgzip.Writer, error) {
 	return z, nil
 }
 
+// Compress writes to w what Push sends of a layer that isn't compressed yet, and describes it. An error of the layer's own
+// is a *SourceError.
+func Compress(ctx context.Context, w io.Writer, l Layer) (v1.Descriptor, error) {
+	s := newStream(ctx, l)
+	_, err := io.CopyBuffer(onlyWriter{w}, onlyReader{s}, make([]byte, bufSize))
+	s.Close()
+	if s.err != nil {
+		return v1.Descriptor{}, &SourceError{s.err}
+	}
+	d, _ := s.descriptor()
+	return d, err
+}
+
 type counter int64
 
 func (c *counter) Write(b []byte) (int, error) { *c += counter(len(b)); return len(b), nil }
 
 // onlyWriter hides ReadFrom, and keeps CopyBuffer to its buffer.
 type onlyWriter struct{ io.Writer }
+
+type onlyReader struct{ io.Reader }
 
 // sourceReader remembers an error of the source apart from those of the upload.
 type sourceReader struct {

@@ -1,4 +1,4 @@
-package archive
+package source
 
 import (
 	"archive/tar"
@@ -17,10 +17,14 @@ import (
 
 	"github.com/klauspost/compress/zstd"
 
+	"fediversity.eu/yuba/providers/oci/internal/archive"
+	node "fediversity.eu/yuba/providers/oci/internal/image"
 	"fediversity.eu/yuba/test/image"
 )
 
-func write(t testing.TB, b []byte) string {
+func store() *Store { return NewStore(nil, nil) }
+
+func tempFile(t testing.TB, b []byte) string {
 	t.Helper()
 	name := filepath.Join(t.TempDir(), "image.tar")
 	if err := os.WriteFile(name, b, 0o600); err != nil {
@@ -97,7 +101,7 @@ func TestReadsWhatOthersWrite(t *testing.T) {
 		for _, packed := range []struct{ outer, inner bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 			t.Run(fmt.Sprintf("%s gzip=%v layer gzip=%v", name, packed.outer, packed.inner), func(t *testing.T) {
 				b := build(t, image.Spec{Layout: layout, Gzip: packed.outer, GzipLayer: packed.inner, Files: map[string][]byte{"etc/x": []byte("y")}})
-				a, err := new(Cache).Open(t.Context(), write(t, b))
+				a, err := store().Open(t.Context(), tempFile(t, b))
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -105,7 +109,7 @@ func TestReadsWhatOthersWrite(t *testing.T) {
 				var last int64
 				// Twice: an upload that was cut reads it again.
 				for range 2 {
-					s, err := a.OpenLayer(t.Context(), func(n int64) { last = n })
+					s, err := a.Layers[0].Open(t.Context(), func(n int64) { last = n })
 					if err != nil {
 						t.Fatal(err)
 					}
@@ -114,8 +118,8 @@ func TestReadsWhatOthersWrite(t *testing.T) {
 						t.Fatal(err)
 					}
 					s.Close()
-					if last != a.LayerSize {
-						t.Errorf("progress ends at %d of %d", last, a.LayerSize)
+					if last != a.Layers[0].Size {
+						t.Errorf("progress ends at %d of %d", last, a.Layers[0].Size)
 					}
 					if want == nil {
 						want = append(layer, a.Config...)
@@ -134,18 +138,18 @@ func TestZstdLayer(t *testing.T) {
 		t.Fatal(err)
 	}
 	b := tarOf(t, manifest(goodManifest), config(goodConfig), entryOf{name: "l.tar", content: string(z.EncodeAll([]byte("hello"), nil))})
-	if got, err := readAll(t.Context(), write(t, b)); err != nil || got != "hello" {
+	if got, err := readAll(t.Context(), tempFile(t, b)); err != nil || got != "hello" {
 		t.Errorf("%q, %v", got, err)
 	}
 }
 
 func readAll(ctx context.Context, name string) (string, error) {
-	a, err := new(Cache).Open(ctx, name)
+	a, err := store().Open(ctx, name)
 	if err != nil {
 		return "", err
 	}
 	defer a.Close()
-	s, err := a.OpenLayer(ctx, nil)
+	s, err := a.Layers[0].Open(ctx, nil)
 	if err != nil {
 		return "", err
 	}
@@ -157,7 +161,7 @@ func readAll(ctx context.Context, name string) (string, error) {
 func TestHostileArchives(t *testing.T) {
 	sum := sha256.Sum256([]byte(goodConfig))
 	configHex := hex.EncodeToString(sum[:])
-	many := make([]entryOf, maxEntries+1)
+	many := make([]entryOf, 10_001)
 	for i := range many {
 		many[i] = entryOf{name: fmt.Sprint(i)}
 	}
@@ -170,13 +174,14 @@ func TestHostileArchives(t *testing.T) {
 		{"good, config by digest", []entryOf{manifest(`[{"Config":"` + configHex + `.json","Layers":["./l.tar"]}]`), {name: configHex + ".json", content: goodConfig}, layer()}, ""},
 		{"good, layer by a symlink", []entryOf{manifest(`[{"Config":"c.json","Layers":["d/l.tar"]}]`), config(goodConfig), layer(), {name: "d/l.tar", typ: tar.TypeSymlink, link: "../l.tar"}}, ""},
 		{"no manifest", []entryOf{config(goodConfig), layer()}, "has no manifest.json"},
-		{"an OCI archive", []entryOf{{name: "oci-layout", content: "{}"}, {name: "index.json", content: "{}"}}, "has no manifest.json"},
+		{"half an OCI archive", []entryOf{{name: "oci-layout", content: "{}"}, {name: "index.json", content: "{}"}}, "OCI layout of version"},
 		{"manifest is no JSON", []entryOf{manifest("{"), config(goodConfig), layer()}, "manifest.json is not"},
 		{"manifest is an object", []entryOf{manifest("{}"), config(goodConfig), layer()}, "manifest.json is not"},
 		{"no image", []entryOf{manifest("[]")}, "holds 0 images"},
 		{"two images", []entryOf{manifest(`[{},{}]`)}, "holds 2 images"},
-		{"no layer", []entryOf{manifest(`[{"Config":"c.json"}]`)}, "image of 0 layers"},
-		{"two layers", []entryOf{manifest(`[{"Config":"c.json","Layers":["a","b"]}]`)}, "image of 2 layers"},
+		{"no layer", []entryOf{manifest(`[{"Config":"c.json"}]`)}, "image without a layer"},
+		{"too many layers", []entryOf{manifest(`[{"Config":"c.json","Layers":[` + strings.Repeat(`"a",`, 127) + `"b"]}]`)}, "image of 128 layers"},
+		{"two layers of one", []entryOf{manifest(`[{"Config":"c.json","Layers":["a","b"]}]`), config(goodConfig)}, "has 1 diff_ids, and the image 2"},
 		{"layer is missing", []entryOf{manifest(goodManifest), config(goodConfig)}, `"l.tar" is named but not in the archive`},
 		{"config is missing", []entryOf{manifest(goodManifest), layer()}, `"c.json" is named but not in the archive`},
 		{"config outside", []entryOf{manifest(`[{"Config":"../../etc/shadow","Layers":["l.tar"]}]`), layer()}, "unsafe name"},
@@ -197,15 +202,15 @@ func TestHostileArchives(t *testing.T) {
 		{"device", []entryOf{manifest(goodManifest), {name: "l.tar", typ: tar.TypeChar}}, "neither a file"},
 		{"fifo", []entryOf{manifest(goodManifest), {name: "l.tar", typ: tar.TypeFifo}}, "neither a file"},
 		{"too many entries", many, "more than 10000 entries"},
-		{"large manifest", []entryOf{manifest(strings.Repeat(" ", maxMetadataBytes+1)), config(goodConfig), layer()}, "manifest.json has 4194305 bytes"},
-		{"large config", []entryOf{manifest(goodManifest), config(strings.Repeat(" ", maxMetadataBytes+1)), layer()}, "c.json has 4194305 bytes"},
+		{"large manifest", []entryOf{manifest(strings.Repeat(" ", node.MaxMetadata+1)), config(goodConfig), layer()}, "manifest.json has 4194305 bytes"},
+		{"large config", []entryOf{manifest(goodManifest), config(strings.Repeat(" ", node.MaxMetadata+1)), layer()}, "c.json has 4194305 bytes"},
 		{"config of another digest", []entryOf{manifest(`[{"Config":"` + strings.Repeat("0", 64) + `.json","Layers":["l.tar"]}]`), {name: strings.Repeat("0", 64) + ".json", content: goodConfig}, layer()}, "does not have the digest"},
-		{"config is no JSON", []entryOf{manifest(goodManifest), config("x"), layer()}, "not an image config"},
+		{"config is no JSON", []entryOf{manifest(goodManifest), config("{x"), layer()}, "not an image config"},
 		{"config for windows", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, "linux", "windows", 1)), layer()}, `os is "windows"`},
 		{"config without architecture", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, "amd64", "", 1)), layer()}, "architecture"},
 		{"config of two layers", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, `["sha`, `["x","sha`, 1)), layer()}, "has 2 diff_ids"},
 		{"config with a bad diff_id", []entryOf{manifest(goodManifest), config(strings.Replace(goodConfig, `sha256:`, `md5:`, 1)), layer()}, "not a sha256 digest"},
-		{"layer of another digest", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", content: "hellO"}}, "the archive is damaged"},
+		{"layer of another digest", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", content: "hellO"}}, "the image is damaged"},
 		{"layer is half a gzip", []entryOf{manifest(goodManifest), config(goodConfig), {name: "l.tar", content: string(gzipped(t, []byte("hello")))[:20]}}, "truncated"},
 	} {
 		for _, zipped := range []bool{false, true} {
@@ -214,7 +219,7 @@ func TestHostileArchives(t *testing.T) {
 				if zipped {
 					b = gzipped(t, b)
 				}
-				got, err := readAll(t.Context(), write(t, b))
+				got, err := readAll(t.Context(), tempFile(t, b))
 				if c.want == "" {
 					if err != nil || got != "hello" {
 						t.Fatalf("%q, %v", got, err)
@@ -230,19 +235,19 @@ func TestHostileArchives(t *testing.T) {
 // A gzipped archive with the layer before thousands of small files must not make yuba hold them all.
 func TestSmallFilesAreNotHoarded(t *testing.T) {
 	entries := []entryOf{layer()}
-	for i := range maxKeptBytes / maxMetadataBytes {
-		size := maxMetadataBytes
+	for i := range (16 << 20) / node.MaxMetadata {
+		size := node.MaxMetadata
 		if i == 0 {
 			size -= len("hello")
 		}
-		entries = append(entries, entryOf{name: fmt.Sprint(i), content: strings.Repeat("x", size)})
+		entries = append(entries, entryOf{name: fmt.Sprint(i), content: strings.Repeat("{", size)})
 	}
 	entries = append(entries, config(goodConfig), manifest(goodManifest))
-	_, err := readAll(t.Context(), write(t, gzipped(t, tarOf(t, entries...))))
+	_, err := readAll(t.Context(), tempFile(t, gzipped(t, tarOf(t, entries...))))
 	if err == nil || !strings.Contains(err.Error(), "too many other small files") {
 		t.Errorf("error %v", err)
 	}
-	if got, err := readAll(t.Context(), write(t, tarOf(t, entries...))); err != nil || got != "hello" {
+	if got, err := readAll(t.Context(), tempFile(t, tarOf(t, entries...))); err != nil || got != "hello" {
 		t.Errorf("a plain archive needs no such limit: %q, %v", got, err)
 	}
 }
@@ -251,16 +256,18 @@ func TestNotAnArchive(t *testing.T) {
 	dir := t.TempDir()
 	for _, c := range []struct{ name, path, want string }{
 		{"missing", filepath.Join(dir, "none"), "no such file"},
-		{"directory", dir, "is a directory"},
+		{"directory", dir, "is a directory, but not an OCI layout"},
 		{"device", "/dev/null", "not a regular file"},
-		{"empty", write(t, nil), "is empty"},
-		{"text", write(t, []byte(strings.Repeat("hello\n", 500))), "is not a docker archive"},
-		{"gzipped text", write(t, gzipped(t, []byte(strings.Repeat("hello\n", 500)))), "is not a docker archive"},
-		{"zeros", write(t, make([]byte, 4096)), "is not a docker archive"},
-		{"an archive of something else", write(t, tarOf(t, entryOf{name: "README"})), "is not a docker archive"},
+		{"empty", tempFile(t, nil), "is empty"},
+		{"text", tempFile(t, []byte(strings.Repeat("hello\n", 500))), "is not an archive"},
+		{"script", tempFile(t, []byte("#!/bin/sh\necho\n")), "is a script"},
+		{"xz", tempFile(t, []byte("\xfd7zXZ\x00............")), "compressed with xz"},
+		{"gzipped text", tempFile(t, gzipped(t, []byte(strings.Repeat("hello\n", 500)))), "is not an archive"},
+		{"zeros", tempFile(t, make([]byte, 4096)), "is not a docker archive"},
+		{"an archive of something else", tempFile(t, tarOf(t, entryOf{name: "README"})), "is not a docker archive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := new(Cache).Check(t.Context(), c.path, true)
+			err := store().Check(t.Context(), c.path, true)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -278,14 +285,14 @@ func TestTruncated(t *testing.T) {
 		b := build(t, spec)
 		end := len(b) - 1024 // without all of the end mark
 		for cut := 1; cut < end; cut += 97 {
-			if err := new(Cache).Check(t.Context(), write(t, b[:cut]), false); err == nil {
+			if err := store().Check(t.Context(), tempFile(t, b[:cut]), false); err == nil {
 				t.Fatalf("layout %d cut at %d of %d is taken", spec.Layout, cut, len(b))
 			}
 		}
 		spec.Gzip = true
 		z := build(t, spec)
 		for cut := 1; cut < len(z); cut += 13 {
-			if _, err := readAll(t.Context(), write(t, z[:cut])); err == nil {
+			if _, err := readAll(t.Context(), tempFile(t, z[:cut])); err == nil {
 				t.Fatalf("layout %d gzipped, cut at %d of %d, is taken", spec.Layout, cut, len(z))
 			}
 		}
@@ -293,8 +300,8 @@ func TestTruncated(t *testing.T) {
 }
 
 func TestChangedWhileReading(t *testing.T) {
-	name := write(t, build(t, image.Spec{}))
-	a, err := new(Cache).Open(t.Context(), name)
+	name := tempFile(t, build(t, image.Spec{}))
+	a, err := store().Open(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -302,7 +309,7 @@ func TestChangedWhileReading(t *testing.T) {
 	if err := os.Truncate(name, 1000); err != nil {
 		t.Fatal(err)
 	}
-	s, err := a.OpenLayer(t.Context(), nil)
+	s, err := a.Layers[0].Open(t.Context(), nil)
 	if err == nil {
 		_, err = io.ReadAll(s)
 	}
@@ -314,12 +321,12 @@ func TestChangedWhileReading(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for _, zipped := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
-		a, err := new(Cache).Open(ctx, write(t, build(t, image.Spec{Zeros: 1 << 20, Gzip: zipped})))
+		a, err := store().Open(ctx, tempFile(t, build(t, image.Spec{Zeros: 1 << 20, Gzip: zipped})))
 		if err != nil {
 			t.Fatal(err)
 		}
 		defer a.Close()
-		s, err := a.OpenLayer(ctx, nil)
+		s, err := a.Layers[0].Open(ctx, nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -327,7 +334,7 @@ func TestCancel(t *testing.T) {
 		if _, err := io.ReadAll(s); !errors.Is(err, context.Canceled) {
 			t.Errorf("read after cancel: %v", err)
 		}
-		if _, err := new(Cache).Open(ctx, write(t, build(t, image.Spec{Gzip: zipped}))); !errors.Is(err, context.Canceled) {
+		if _, err := store().Open(ctx, tempFile(t, build(t, image.Spec{Gzip: zipped}))); !errors.Is(err, context.Canceled) {
 			t.Errorf("open after cancel: %v", err)
 		}
 	}
@@ -337,24 +344,32 @@ type nopClose struct{ *bytes.Reader }
 
 func (nopClose) Close() error { return nil }
 
-func FuzzIndex(f *testing.F) {
+func FuzzArchive(f *testing.F) {
 	for _, layout := range image.Layouts() {
-		f.Add(build(f, image.Spec{Layout: layout}), false)
-		f.Add(build(f, image.Spec{Layout: layout, Gzip: true}), true)
+		f.Add(build(f, image.Spec{Layout: layout}))
+		f.Add(build(f, image.Spec{Layout: layout, Gzip: true}))
 	}
-	f.Add(tarOf(f, manifest(goodManifest), config(goodConfig), layer()), false)
-	f.Fuzz(func(t *testing.T, b []byte, zipped bool) {
-		a, err := index(t.Context(), nopClose{bytes.NewReader(b)}, zipped)
+	f.Add(tarOf(f, manifest(goodManifest), config(goodConfig), layer()))
+	f.Fuzz(func(t *testing.T, b []byte) {
+		files, err := archive.New(t.Context(), nopClose{bytes.NewReader(b)})
 		if err != nil {
 			return
 		}
-		s, err := a.OpenLayer(t.Context(), nil)
+		a, err := inArchive(files)
+		if err != nil {
+			return
+		}
+		s, err := a.Layers[0].Open(t.Context(), nil)
 		if err != nil {
 			return
 		}
 		defer s.Close()
+		want := a.Layers[0].DiffID
+		if d := a.Layers[0].Blob; d != nil {
+			want = d.Digest.String()
+		}
 		h := sha256.New()
-		if _, err := io.Copy(h, s); err == nil && "sha256:"+hex.EncodeToString(h.Sum(nil)) != a.DiffID {
+		if _, err := io.Copy(h, s); err == nil && "sha256:"+hex.EncodeToString(h.Sum(nil)) != want {
 			t.Error("a layer of another digest got through")
 		}
 	})
@@ -362,8 +377,8 @@ func FuzzIndex(f *testing.F) {
 
 // A second look at a gzipped archive is free, but never at the price of taking another file for the one that was seen.
 func TestCache(t *testing.T) {
-	c := new(Cache)
-	name := write(t, build(t, image.Spec{Gzip: true}))
+	c := store()
+	name := tempFile(t, build(t, image.Spec{Gzip: true}))
 	first, err := c.Open(t.Context(), name)
 	if err != nil {
 		t.Fatal(err)
@@ -376,11 +391,11 @@ func TestCache(t *testing.T) {
 		t.Fatalf("it's decompressed again: %v", err)
 	}
 	defer second.Close()
-	if !bytes.Equal(first.Config, second.Config) || first.DiffID != second.DiffID || first.LayerSize != second.LayerSize {
+	if !bytes.Equal(first.Config, second.Config) || first.Layers[0].DiffID != second.Layers[0].DiffID || first.Layers[0].Size != second.Layers[0].Size {
 		t.Error("the second look found something else")
 	}
-	for i, a := range []*Archive{first, second} {
-		s, err := a.OpenLayer(t.Context(), nil)
+	for i, a := range []*node.Image{first, second} {
+		s, err := a.Layers[0].Open(t.Context(), nil)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -389,10 +404,10 @@ func TestCache(t *testing.T) {
 		}
 	}
 
-	if err := os.WriteFile(name, build(t, image.Spec{Gzip: true, Layers: 2}), 0o600); err != nil {
+	if err := os.WriteFile(name, build(t, image.Spec{Gzip: true, Images: 2}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Check(t.Context(), name, true); err == nil || !strings.Contains(err.Error(), "2 layers") {
+	if err := c.Check(t.Context(), name, true); err == nil || !strings.Contains(err.Error(), "2 images") {
 		t.Errorf("the file was replaced, and the error is %v", err)
 	}
 }
