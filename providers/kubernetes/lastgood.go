@@ -154,7 +154,7 @@ func rememberForeign(ctx context.Context, c *client.Client, namespace, name stri
 	if err != nil {
 		return err
 	}
-	if metaString(live, "deletionTimestamp") != "" || ownership.Owned(live, c.FieldManager()) != nil || !rollout.Complete(live) {
+	if metaString(live, "deletionTimestamp") != "" || ownership.Owned(live, c.FieldManager()) != nil || !rollout.Complete(live) || rollout.Replicas(live) == 0 {
 		return nil
 	}
 	template := maps.Clone(templateOf(live))

@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"strings"
@@ -16,6 +17,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema/stringplanmodifier"
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
@@ -168,7 +170,7 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 				note+"\nIt runs "+strings.Join(images(templateOf(out.live)), ", ")+". Plan with a refresh and apply the Deployment, too.")
 			return state, false
 		}
-		if err := remember(ctx, c, out.live); err != nil {
+		if err := patiently(ctx, recordTime, func(ctx context.Context) error { return remember(ctx, c, out.live) }); err != nil {
 			diags.AddWarning("The rollout of "+t.label()+" is complete, but not recorded",
 				"A later rollout that fails cannot be set back to it: "+err.Error())
 		}
@@ -232,6 +234,7 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 	deadline, cancel := context.WithTimeout(ctx, t.timeout)
 	defer cancel()
 	patience := rollout.Patience{Grace: t.persistence}
+	var refused tolerance
 	out := outcome{verdict: rollout.Verdict{Message: "nothing is known of the Deployment"}}
 	said := ""
 	for {
@@ -253,19 +256,18 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 			said = now
 			r.progress(t.namespace, t.name, t.phase+said)
 		}
-		if !synced && err != nil && (apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err)) {
+		if !synced && isRefusal(err) && !refused.allows(err, time.Now()) {
 			return out
 		}
 		if synced && out.verdict.State != rollout.Waiting {
-			live, err := r.confirm(deadline, c, t, out.verdict)
-			if live != nil || err == nil {
-				out.live, out.err = live, nil
-				return out
+			confirmed, err := r.confirm(deadline, c, m, t, out.verdict)
+			if err == nil {
+				return confirmed
 			}
 			// The copy lags behind the cluster, or there was no answer: look
 			// again.
 			out.verdict.State = rollout.Waiting
-			if deadline.Err() == nil {
+			if deadline.Err() == nil && !errors.Is(err, errLags) {
 				out.err = err
 			}
 		}
@@ -280,8 +282,10 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 		select {
 		case <-deadline.Done():
 			timer.Stop()
-			out.expired = ctx.Err() == nil
-			return out
+			if ctx.Err() != nil {
+				return out
+			}
+			return r.lastLook(ctx, c, m, t, out)
 		case <-changed:
 			// Changes come in swarms; one look does for all of a moment.
 			sleep(deadline, settleChanges)
@@ -299,35 +303,96 @@ const lookCloser = 3 * time.Second
 const settleChanges = 50 * time.Millisecond
 
 // errLags says that the copy that was judged is not what is there.
-var errLags = errors.New("the Deployment changed meanwhile")
+var errLags = errors.New("the cluster changed meanwhile")
 
-// confirm asks the API server itself before a verdict is believed: the copy may
-// be older than what was applied. It gives the Deployment when that is done; no
-// object and no error for a failure that stands.
-func (r *session) confirm(ctx context.Context, c *client.Client, t target, v rollout.Verdict) (client.Object, error) {
+// confirm asks the API server itself before a verdict is believed, or gives an
+// error: the copy may be older than what was applied, and what it says of the
+// pod may have healed while the cluster was out of sight.
+func (r *session) confirm(ctx context.Context, c *client.Client, m *sharedMirror, t target, v rollout.Verdict) (outcome, error) {
+	if v.State == rollout.Done {
+		live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), t.namespace, t.name)
+		if err != nil && !apierrors.IsNotFound(err) {
+			return outcome{}, err
+		}
+		if g, _ := generationOf(live); err != nil || metaString(live, "uid") != t.uid || g != v.Generation || !rollout.Complete(live) {
+			return outcome{}, errLags
+		}
+		return outcome{verdict: v, live: live}, nil
+	}
+	now, err := r.look(ctx, c, m, t)
+	switch {
+	case err != nil:
+		return outcome{}, err
+	case now.verdict.State == rollout.Failed:
+		return now, nil
+	case now.verdict.State == rollout.Waiting && v.Stuck != "" && now.verdict.Stuck == v.Stuck && !now.verdict.Held:
+		now.verdict.State = rollout.Failed
+		return now, nil
+	}
+	return outcome{}, errLags
+}
+
+// look judges what the API server holds now, past the mirror (but for events,
+// which only give reasons).
+func (r *session) look(ctx context.Context, c *client.Client, m *sharedMirror, t target) (outcome, error) {
 	live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), t.namespace, t.name)
 	if apierrors.IsNotFound(err) {
 		live, err = nil, nil
 	}
 	if err != nil {
-		return nil, err
+		return outcome{}, err
 	}
-	if v.Absent {
-		if live != nil && metaString(live, "uid") == t.uid {
-			return nil, errLags
+	s := rollout.Snapshot{Deployment: live, Events: m.Objects(atEvents)}
+	if live != nil {
+		o := client.ListOptions{LabelSelector: selectorOf(live)}
+		if s.ReplicaSets, _, err = c.List(ctx, client.Builtin("apps/v1", "ReplicaSet"), t.namespace, o); err != nil {
+			return outcome{}, err
 		}
-		return nil, nil
+		if s.Pods, _, err = c.List(ctx, client.Builtin("v1", "Pod"), t.namespace, o); err != nil {
+			return outcome{}, err
+		}
+		s = m.related.explain(ctx, s)
 	}
-	if live == nil || metaString(live, "uid") != t.uid {
-		return nil, errLags
+	out := outcome{verdict: rollout.Deployment(s, t.uid, t.generation)}
+	if out.verdict.State == rollout.Done {
+		out.live = live
 	}
-	if g, _ := generationOf(live); g != v.Generation {
-		return nil, errLags
+	return out, nil
+}
+
+// selectorOf is a Deployment's selector as a query has it; "" selects all.
+func selectorOf(d client.Object) string {
+	spec, _ := d["spec"].(client.Object)
+	data, err := json.Marshal(spec["selector"])
+	if err != nil {
+		return ""
 	}
-	if v.State == rollout.Done {
-		return live, nil
+	var ls metav1.LabelSelector
+	if json.Unmarshal(data, &ls) != nil {
+		return ""
 	}
-	return nil, nil
+	s, err := metav1.LabelSelectorAsSelector(&ls)
+	if err != nil {
+		return ""
+	}
+	return s.String()
+}
+
+// lastLook judges a rollout whose time is over by what is there now, and not by
+// a copy: it may have been complete for as long as nobody could see it. An API
+// server that is away at this moment is waited for a little.
+func (r *session) lastLook(ctx context.Context, c *client.Client, m *sharedMirror, t target, last outcome) outcome {
+	var out outcome
+	err := patiently(ctx, lookTime, func(ctx context.Context) (err error) {
+		out, err = r.look(ctx, c, m, t)
+		return err
+	})
+	if err != nil {
+		last.err, last.expired = err, ctx.Err() == nil
+		return last
+	}
+	out.expired = out.verdict.State == rollout.Waiting
+	return out
 }
 
 // setBack puts the last template whose rollout was complete back in place,
@@ -337,7 +402,22 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		return "There is nothing to set back."
 	}
 	k := client.Builtin("apps/v1", "Deployment")
-	live, err := c.Get(ctx, k, t.namespace, t.name)
+	// The time that a pod has to become ready is also the time for an API server
+	// that is away to come back: without it the node stays down.
+	persist := func(work func(context.Context) error) error {
+		return patiently(ctx, t.timeout, func(ctx context.Context) error {
+			err := work(ctx)
+			if client.Transient(err) {
+				r.progress(t.namespace, t.name, "to be set back: "+err.Error())
+			}
+			return err
+		})
+	}
+	var live client.Object
+	err := persist(func(ctx context.Context) (err error) {
+		live, err = c.Get(ctx, k, t.namespace, t.name)
+		return err
+	})
 	if err != nil {
 		return "Nothing was set back, because the Deployment could not be read: " + err.Error()
 	}
@@ -345,7 +425,11 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		return "There is nothing to set back: the Deployment is being deleted or is another one."
 	}
 	keeps := "The Deployment keeps " + strings.Join(images(templateOf(live)), ", ") + "."
-	template, err := lastGood(ctx, c, t.namespace, t.uid)
+	var template client.Object
+	err = persist(func(ctx context.Context) (err error) {
+		template, err = lastGood(ctx, c, t.namespace, t.uid)
+		return err
+	})
 	if err != nil {
 		return "Nothing was set back, because the record of the last complete rollout could not be read: " + err.Error() + "\n" + keeps
 	}
@@ -357,7 +441,11 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 	}
 	image := strings.Join(images(template), ", ")
 	r.progress(t.namespace, t.name, "setting back to "+shortImages(template))
-	set, err := putBack(ctx, c, live, template, fmt.Sprintf("generation %d did not become ready (%s)", failed.verdict.Generation, failed.verdict.Message))
+	var set client.Object
+	err = persist(func(ctx context.Context) (err error) {
+		set, err = putBack(ctx, c, live, template, fmt.Sprintf("generation %d did not become ready (%s)", failed.verdict.Generation, failed.verdict.Message))
+		return err
+	})
 	if err != nil {
 		return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
 	}

@@ -19,6 +19,12 @@ func (c *cluster) ready(name string) {
 	c.lab.Kubectl(c.t, "rollout", "status", "-n", c.ns, "deployment/"+name, "--timeout=1m")
 }
 
+// pods gives the names of a Deployment's pods.
+func (c *cluster) pods(name string) []string {
+	c.t.Helper()
+	return strings.Fields(c.lab.Kubectl(c.t, "get", "pods", "-n", c.ns, "-l", "app="+name, "-o", "jsonpath={.items[*].metadata.name}"))
+}
+
 // What somebody else deployed, and what was good, is the way back of the first
 // rollout by us.
 func TestAdoptedDeploymentIsSetBack(t *testing.T) {

@@ -26,7 +26,12 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 		v.message = reason + note(message)
 		v.detail = []string{fmt.Sprintf("container %s is waiting: %s%s", name, reason, note(message))}
 		switch reason {
-		case "InvalidImageName", "ErrImageNeverPull", "CreateContainerConfigError":
+		case "CreateContainerConfigError":
+			// A kubelet that has not heard of the pod's objects yet.
+			if !strings.Contains(message, "failed to sync") && !strings.Contains(message, "not registered") && !strings.Contains(message, "timed out") {
+				v.stuck = key(reason)
+			}
+		case "InvalidImageName", "ErrImageNeverPull":
 			v.stuck = key(reason)
 		case "CreateContainerError", "RunContainerError":
 			if hint := runtimeHint(message); hint != "" {

@@ -27,7 +27,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		v.Detail = []string{fmt.Sprintf("the deployment controller has seen generation %d, not yet %d", num(d, "status", "observedGeneration"), max(v.Generation, generation))}
 		return v
 	}
-	desired := replicas(d)
+	desired := Replicas(d)
 	sets := ownedBy(s.ReplicaSets, uid)
 	current := newReplicaSet(d, sets)
 
@@ -124,12 +124,13 @@ func PodsOf(s Snapshot) []Object {
 }
 
 // Complete says whether a Deployment by itself, its pods not seen, has rolled
-// out: at least one pod, and every one of them ready.
+// out: every pod that it asks for is ready, and it asks for no other.
 func Complete(d Object) bool {
-	return replicas(d) > 0 && num(d, "status", "observedGeneration") >= num(d, "metadata", "generation") && allReady(d, replicas(d))
+	return num(d, "status", "observedGeneration") >= num(d, "metadata", "generation") && allReady(d, Replicas(d))
 }
 
-func replicas(d Object) int64 {
+// Replicas is the number of pods that a Deployment asks for.
+func Replicas(d Object) int64 {
 	if _, ok := obj(d, "spec")["replicas"]; ok {
 		return num(d, "spec", "replicas")
 	}

@@ -11,16 +11,23 @@ const maxText = 600
 // lastWarning gives the newest warning about an object, "" when there is none.
 // Kubelet and controllers repeat events; only the newest says what is so.
 func lastWarning(events []Object, uid string) (reason, message string) {
-	newest := ""
+	newest, _ := newestWarning(events, uid)
+	return str(newest, "reason"), clean(str(newest, "message"))
+}
+
+// newestWarning gives the event itself, and its time. Of two of one moment it is
+// always the same one, in whatever order they come: the verdict must not flap.
+func newestWarning(events []Object, uid string) (newest Object, at string) {
 	for _, e := range events {
 		if str(e, "type") != "Warning" || str(e, "involvedObject", "uid") != uid {
 			continue
 		}
-		if t := eventTime(e); t >= newest {
-			newest, reason, message = t, str(e, "reason"), clean(str(e, "message"))
+		t := eventTime(e)
+		if newest == nil || t > at || t == at && str(e, "metadata", "name") > str(newest, "metadata", "name") {
+			newest, at = e, t
 		}
 	}
-	return reason, message
+	return newest, at
 }
 
 // eventTime is RFC 3339, so that it sorts as text. Old events have

@@ -42,6 +42,10 @@ func judgePod(p Object, s Snapshot) podVerdict {
 		judgeUnscheduled(&v, p, c, s)
 		return v
 	}
+	if binding(p) {
+		judgeBinding(&v, p, s)
+		return v
+	}
 	v.message = "ContainerCreating"
 	if str(p, "status", "phase") == "" || len(list(p, "status", "conditions")) == 0 {
 		v.message = "Pending"
@@ -65,7 +69,7 @@ func judgePod(p Object, s Snapshot) podVerdict {
 	}
 	reason, message := lastWarning(s.Events, uid)
 	switch {
-	case isCreating(v.message) && message != "":
+	case isCreating(v.message) && message != "" && !started(p):
 		// The kubelet keeps this reason whatever holds it up: a mount, the
 		// sandbox, the network. Only the event says.
 		sentence, stuck := creationFailed(p, reason, message)
@@ -93,6 +97,42 @@ func isCreating(message string) bool {
 	return message == "ContainerCreating" || message == "PodInitializing"
 }
 
+// started says whether the pod's volumes, sandbox and network are there: warnings
+// about them are of the past then, and it is the image that is waited for.
+func started(p Object) bool {
+	return str(condition(p, "PodReadyToStartContainers"), "status") == "True"
+}
+
+// binding says whether the scheduler has yet to speak of a pod. It does so at once,
+// but when it has chosen a node and waits for the pod's volumes there.
+func binding(p Object) bool {
+	return str(p, "spec", "nodeName") == "" && condition(p, "PodScheduled") == nil
+}
+
+// judgeBinding says what a pod waits for that has neither node nor refusal.
+func judgeBinding(v *podVerdict, p Object, s Snapshot) {
+	v.message = "Pending"
+	v.detail = append(v.detail, "pod "+v.name+" is not scheduled yet")
+	judgeClaims(v, p, s)
+}
+
+// judgeClaims adds what the claims of a pod without a node have against it.
+func judgeClaims(v *podVerdict, p Object, s Snapshot) {
+	reason, _, _ := strings.Cut(v.message, ":")
+	first := true
+	for _, claim := range claimsOf(p) {
+		text, stuck := judgeClaim(s, claim)
+		if text == "" {
+			continue
+		}
+		if first || stuck != "" && v.stuck == "" {
+			v.message, v.stuck = reason+": "+text, stuck
+		}
+		first = false
+		v.detail = append(v.detail, text)
+	}
+}
+
 // judgeUnscheduled says why no node has taken a pod. Nodes and volumes come and
 // go, so that most of it can heal.
 func judgeUnscheduled(v *podVerdict, p, c Object, s Snapshot) {
@@ -101,27 +141,16 @@ func judgeUnscheduled(v *podVerdict, p, c Object, s Snapshot) {
 	short, _, _ := strings.Cut(message, " preemption:")
 	v.message = reason + note(short)
 	v.detail = append(v.detail, "pod "+v.name+" is not scheduled: "+message)
-	for _, claim := range claimsOf(p) {
-		text, stuck := judgeClaim(s, claim)
-		if text == "" {
-			continue
-		}
-		if len(v.detail) == 1 {
-			v.message = reason + ": " + text
-		}
-		v.detail = append(v.detail, text)
-		if stuck != "" {
-			v.message, v.stuck = reason+": "+text, stuck
-		}
-	}
+	judgeClaims(v, p, s)
 	if _, said := lastWarning(s.Events, str(p, "metadata", "uid")); said != message {
 		v.detail = append(v.detail, eventLine(s.Events, str(p, "metadata", "uid"), "the pod")...)
 	}
 }
 
-// The words of containerd and CRI-O for a handler that the node's runtime is not
-// configured with.
-var noHandler = regexp.MustCompile(`no runtime for "([^"]*)" is configured|failed to find runtime handler (\S+)|[Uu]nknown runtime handler "?([^"\s]+)|RuntimeHandler "([^"]*)" not supported`)
+// The words of containerd, CRI-O and, for pods with a user namespace, the kubelet
+// (Kubelet.HandlerSupportsUserNamespaces) for a handler that the node's runtime
+// is not configured with.
+var noHandler = regexp.MustCompile(`no runtime for "([^"]*)" is configured|failed to find runtime handler (\S+)|[Uu]nknown runtime handler "?([^"\s]+)|RuntimeHandler "([^"]*)" not supported|the handler "([^"]*)" is not known`)
 
 // noObject is how the kubelet says that a volume's source is missing.
 var noObject = regexp.MustCompile(`(configmap|secret) "[^"]*" not found|references non-existent`)
@@ -131,7 +160,7 @@ var noObject = regexp.MustCompile(`(configmap|secret) "[^"]*" not found|referenc
 func creationFailed(p Object, reason, message string) (sentence string, stuck bool) {
 	node := "node " + str(p, "spec", "nodeName")
 	if m := noHandler.FindStringSubmatch(message); m != nil {
-		handler := m[1] + m[2] + m[3] + m[4]
+		handler := strings.Join(m[1:], "")
 		needs := "the pod"
 		if class := str(p, "spec", "runtimeClassName"); class != "" {
 			needs = "the pod's RuntimeClass " + class

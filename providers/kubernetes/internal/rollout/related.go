@@ -24,7 +24,7 @@ func Needs(s Snapshot) []Ref {
 			phase := str(p, "status", "phase")
 			switch {
 			case phase == "Failed" || phase == "Succeeded" || str(condition(p, "Ready"), "status") == "True" && str(p, "metadata", "deletionTimestamp") == "":
-			case str(condition(p, "PodScheduled"), "status") == "False":
+			case str(condition(p, "PodScheduled"), "status") == "False" || binding(p):
 				for _, claim := range claimsOf(p) {
 					add("PersistentVolumeClaim", claim)
 					c := s.Related[Ref{"PersistentVolumeClaim", claim}]

@@ -64,6 +64,9 @@ func judgeReplicaSet(rs Object) (message, stuck string) {
 		return "the namespace's quota leaves no room for the pod: " + str(c, "reason") + note(text), ""
 	case strings.Contains(text, "failed calling webhook"), strings.Contains(text, "timeout"), strings.Contains(text, "etcdserver"):
 		return message, ""
+	case strings.Contains(text, "error looking up service account"):
+		// A new namespace gets its default account a moment later.
+		return message, ""
 	case strings.Contains(text, "RuntimeClass") && strings.Contains(text, "not found"):
 		message = "the cluster has not the pod's RuntimeClass: " + str(c, "reason") + note(text)
 	case !strings.Contains(text, "forbidden") && !strings.Contains(text, "is invalid") && !strings.Contains(text, "denied") && !strings.Contains(text, "not found"):
