@@ -115,10 +115,11 @@ func (k *k8sFlags) teardown(p process) (settings, error) {
 	if _, err := k8s.EnvFrom(p.getenv); err != nil {
 		return settings{}, err
 	}
-	if _, err := k.group.read(); err != nil {
+	group, err := k.group.read()
+	if err != nil {
 		return settings{}, err
 	}
-	return settings{files: k8s.Teardown(), view: k.view, lock: k.lock, input: true}, nil
+	return settings{files: group.Teardown(), view: k.view, lock: k.lock, input: true}, nil
 }
 
 func k8sCommands() []command {

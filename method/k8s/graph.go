@@ -63,10 +63,10 @@ func (g *Group) targets(env Env) (namespace string, targets []target, err error)
 // Teardown returns the configuration for a destroy: settings and no objects.
 // OpenTofu destroys what the state holds, in the order that the state knows.
 // A destroy thus needs neither the images nor the RuntimeClass to be there.
-func Teardown() map[string][]byte {
+func (g *Group) Teardown() map[string][]byte {
 	var f file
 	writeSettings(&f)
-	f.block("provider", []string{"kubernetes"})
+	f.block("provider", []string{"kubernetes"}, attr{"timeout", str(g.RemovalTimeout.String())})
 	return map[string][]byte{GraphFile: f.b.Bytes()}
 }
 
@@ -115,6 +115,14 @@ func (g *Group) writeImages(f *file, targets []target) {
 		{"repository", ref("each", "value", "repository")},
 		{"tag", ref("each", "value", "tag")},
 	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"create_before_destroy", boolean(true)}}}}})
+	// A push that was planned, or an image that was there at the refresh, says
+	// nothing about the moment in which a pod is stopped for it: a saved plan may
+	// be days old.
+	f.comment("Read again when applying, after all pushes: no pod is replaced for an image that has gone since.")
+	f.block("ephemeral", []string{"oci_manifests", "node"},
+		attr{"references", raw("{ for name, image in oci_image.node : name => image.id }")},
+		attr{"depends_on", list(ref("oci_image", "node"))},
+	)
 	// What everything in the cluster waits for is written once, at the
 	// provider: a deletion is configured nowhere else. The images are only
 	// referred to, behind a condition that never lets their value through: an
@@ -123,7 +131,11 @@ func (g *Group) writeImages(f *file, targets []target) {
 	// the registry), or it would wait for the deletion of a node that waits for
 	// its creation.
 	f.comment("Nothing changes in the cluster, and nothing leaves it, before all images are pushed.")
-	f.block("provider", []string{"kubernetes"}, attr{"after", raw("true ? 0 : length(oci_image.node)")})
+	f.block("provider", []string{"kubernetes"},
+		attr{"after", raw("true ? 0 : length(oci_image.node)")},
+		attr{"timeout", str(g.RemovalTimeout.String())},
+		attr{"persistence", str(g.Persistence.String())},
+	)
 }
 
 // writeNamespace writes the namespace, before which all images are pushed, and

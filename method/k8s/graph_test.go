@@ -266,7 +266,7 @@ func TestArchivePathMustSurviveOpenTofu(t *testing.T) {
 }
 
 func TestTeardownHoldsNoObjects(t *testing.T) {
-	f, diags := hclsyntax.ParseConfig(Teardown()[GraphFile], GraphFile, hcl.InitialPos)
+	f, diags := hclsyntax.ParseConfig(mustParse(t, good).Teardown()[GraphFile], GraphFile, hcl.InitialPos)
 	if diags.HasErrors() {
 		t.Fatal(diags)
 	}
@@ -275,7 +275,7 @@ func TestTeardownHoldsNoObjects(t *testing.T) {
 			t.Errorf("there is a block %s %q", b.Type, b.Labels)
 		}
 	}
-	settings, _, _ := bytes.Cut(Teardown()[GraphFile], []byte("provider"))
+	settings, _, _ := bytes.Cut(mustParse(t, good).Teardown()[GraphFile], []byte("provider"))
 	if !bytes.Contains(mustGraph(t, mustParse(t, good))[GraphFile], bytes.TrimSpace(settings)) {
 		t.Error("a destroy has other settings than an apply")
 	}
@@ -371,9 +371,10 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 		uuids["node_"+n.Name] = cty.ObjectVal(map[string]cty.Value{"result": cty.StringVal("uuid-of-" + n.Name)})
 		objects["deployment_"+n.Name] = cty.ObjectVal(map[string]cty.Value{"uid": cty.StringVal("uid-of-" + n.Name), "generation": cty.NumberIntVal(7)})
 	}
-	images := map[string]cty.Value{}
+	images, missing := map[string]cty.Value{}, map[string]cty.Value{}
 	for name, digest := range digests {
-		images[name] = cty.ObjectVal(map[string]cty.Value{"digest": digest})
+		images[name] = cty.ObjectVal(map[string]cty.Value{"digest": digest, "id": cty.StringVal("r@" + digest.AsString())})
+		missing[name] = cty.StringVal("trouble-of-" + name)
 	}
 	each := map[string]cty.Value{"source": cty.StringVal("s"), "repository": cty.StringVal("r"), "tag": cty.StringVal("t")}
 	ctx := &hcl.EvalContext{
@@ -383,6 +384,7 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 			"random_uuid":       cty.ObjectVal(uuids),
 			"kubernetes_object": cty.ObjectVal(objects),
 			"oci_image":         cty.ObjectVal(map[string]cty.Value{"node": cty.ObjectVal(images)}),
+			"ephemeral":         cty.ObjectVal(map[string]cty.Value{"oci_manifests": cty.ObjectVal(map[string]cty.Value{"node": cty.ObjectVal(map[string]cty.Value{"missing": cty.ObjectVal(missing)})})}),
 			"each":              cty.ObjectVal(map[string]cty.Value{"value": cty.ObjectVal(each)}),
 		},
 	}
@@ -415,7 +417,7 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 					}
 				}
 				size := 2
-				if parts[0] == "data" {
+				if parts[0] == "data" || parts[0] == "ephemeral" {
 					size = 3
 				}
 				e.refs[name][strings.Join(parts[:size], ".")] = true
@@ -453,8 +455,8 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 	t.Helper()
 	e := evaluate(t, g, files)
 	nodes := g.EnabledNodes()
-	// runtime class, locals, images, provider, namespace, policy, three outputs
-	if want := 9 + 4*len(nodes); len(e.values) != want {
+	// runtime class, locals, images, the look at them, provider, namespace, policy, three outputs
+	if want := 10 + 4*len(nodes); len(e.values) != want {
 		t.Errorf("there are %d blocks, want %d", len(e.values), want)
 	}
 	equal := func(what string, got, want any) {
@@ -524,10 +526,14 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 			want.Limits = nil
 		}
 		equal("resources of the pod", container.Resources, want)
+		// No pod is replaced for an image that has gone from the registry.
+		equal("what is held against it", e.values["kubernetes_object.deployment_"+n.Name]["unless"], any("trouble-of-"+n.Name))
 		equal("rollout", e.values["kubernetes_rollout.node_"+n.Name], map[string]any{
 			"namespace": namespace, "name": n.Name, "uid": "uid-of-" + n.Name, "generation": 7.0, "timeout": g.RolloutTimeout.String(),
 		})
 	}
+	equal("removals", e.values["provider.kubernetes"]["timeout"], any(g.RemovalTimeout.String()))
+	equal("persistence", e.values["provider.kubernetes"]["persistence"], any(g.Persistence.String()))
 	equal("images", e.values["locals"]["images"], any(images))
 	equal("published names", e.values["output.nodes"]["value"], any(names))
 }

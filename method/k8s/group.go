@@ -46,6 +46,11 @@ type Group struct {
 	RuntimeClass string
 	// RolloutTimeout is how long one node may take to become ready.
 	RolloutTimeout time.Duration
+	// Persistence is how long a reason that cannot heal by itself must last
+	// until a rollout fails before its time is over.
+	Persistence time.Duration
+	// RemovalTimeout is how long the end of one object is waited for.
+	RemovalTimeout time.Duration
 	// Nodes are all nodes, sorted by name, also those that are turned off.
 	Nodes []Node
 }

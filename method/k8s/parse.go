@@ -11,6 +11,8 @@ const (
 	defaultTarget         = TargetAll
 	defaultRuntimeClass   = "systemd"
 	defaultRolloutTimeout = 10 * time.Minute
+	defaultPersistence    = 20 * time.Second
+	defaultRemovalTimeout = 10 * time.Minute
 )
 
 // resourceNames are the resources that a node can request or be limited to.
@@ -37,8 +39,10 @@ func Parse(name string, data []byte) (*Group, error) {
 		Target:         defaultTarget,
 		RuntimeClass:   defaultRuntimeClass,
 		RolloutTimeout: defaultRolloutTimeout,
+		Persistence:    defaultPersistence,
+		RemovalTimeout: defaultRemovalTimeout,
 	}
-	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "storage", "nodes"))
+	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "persistence", "removalTimeout", "storage", "nodes"))
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -61,12 +65,9 @@ func (g *Group) read(o fields) {
 	if o.has("runtimeClass", false) {
 		g.RuntimeClass = o.string("runtimeClass", false, isSubdomain)
 	}
-	if o.has("rolloutTimeout", false) {
-		o.string("rolloutTimeout", false, func(s string) (err error) {
-			g.RolloutTimeout, err = parseDuration(s)
-			return err
-		})
-	}
+	o.duration("rolloutTimeout", &g.RolloutTimeout)
+	o.duration("persistence", &g.Persistence)
+	o.duration("removalTimeout", &g.RemovalTimeout)
 	var defaults Storage
 	if s, ok := o.child("storage", true, "class", "size"); ok {
 		defaults = Storage{
@@ -119,6 +120,17 @@ func (n *Node) read(o fields) {
 		n.Resources.Requests = res.quantities("requests")
 		n.Resources.Limits = res.quantities("limits")
 		n.Resources.check(res)
+	}
+}
+
+// duration reads the duration of key into d, which keeps its value when there
+// is none.
+func (o fields) duration(key string, d *time.Duration) {
+	if o.has(key, false) {
+		o.string(key, false, func(s string) (err error) {
+			*d, err = parseDuration(s)
+			return err
+		})
 	}
 }
 

@@ -21,7 +21,7 @@ const good = `{
   "target": "shop",
   "submission": "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
   "runtimeClass": "systemd.v2",
-  "rolloutTimeout": "1h30m",
+  "rolloutTimeout": "1h30m", "persistence": "45s", "removalTimeout": "5m",
   "storage": {"class": "fast", "size": "10Gi"},
   "nodes": [
     {"name": "web", "enabled": true, "image": {"archive": "images/web.tar"}, "tag": "v1",
@@ -124,6 +124,8 @@ func groupFiles() []groupFile {
 		{name: "negative duration", data: with(`"1h30m"`, `"-10m"`), want: []string{`group.json: rolloutTimeout: "-10m" is not a duration`}},
 		{name: "empty duration", data: with(`"1h30m"`, `""`), want: []string{`group.json: rolloutTimeout: "" is not a duration`}},
 		{name: "no time at all", data: with(`"1h30m"`, `"0s"`), want: []string{`group.json: rolloutTimeout: "0s" is not between 1s and 24h`}, schemaPasses: true},
+		{name: "persistence without a unit", data: with(`"45s"`, `"45"`), want: []string{`group.json: persistence: "45" is not a duration`}},
+		{name: "no time for a removal", data: with(`"5m"`, `"0s"`), want: []string{`group.json: removalTimeout: "0s" is not between 1s and 24h`}, schemaPasses: true},
 		{name: "a week", data: with(`"1h30m"`, `"168h"`), want: []string{`group.json: rolloutTimeout: "168h" is not between 1s and 24h`}, schemaPasses: true},
 
 		{name: "missing storage", data: with(`"storage": {"class": "fast", "size": "10Gi"},`, ``), want: []string{`group.json: storage is missing`}},
@@ -213,7 +215,7 @@ func TestParsedValues(t *testing.T) {
 	want := &Group{
 		File: "some/group.json", Dir: "some", Name: "example", Target: "shop",
 		Submission:   "sha256:e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855",
-		RuntimeClass: "systemd.v2", RolloutTimeout: 90 * time.Minute,
+		RuntimeClass: "systemd.v2", RolloutTimeout: 90 * time.Minute, Persistence: 45 * time.Second, RemovalTimeout: 5 * time.Minute,
 		Nodes: []Node{
 			{Name: "0db", Image: Image{Archive: "/images/db.tar"}, Tag: "_", Storage: Storage{Class: "fast", Size: "10Gi"}},
 			{Name: "web", Enabled: true, Image: Image{Archive: "images/web.tar"}, Tag: "v1", Storage: Storage{Class: "slow", Size: "2Ti"}, Resources: Resources{
@@ -241,7 +243,8 @@ func TestParseDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	want := &Group{File: "group.json", Dir: ".", Name: "g", Target: "all", RuntimeClass: "systemd", RolloutTimeout: 10 * time.Minute,
+	want := &Group{File: "group.json", Dir: ".", Name: "g", Target: "all", RuntimeClass: "systemd",
+		RolloutTimeout: 10 * time.Minute, Persistence: 20 * time.Second, RemovalTimeout: 10 * time.Minute,
 		Nodes: []Node{{Name: "n", Enabled: true, Image: Image{Archive: "a"}, Tag: "t", Storage: Storage{Size: "1Gi"}}}}
 	if d := cmp.Diff(want, g, cmpopts.IgnoreUnexported(Node{})); d != "" {
 		t.Error(d)

@@ -12,8 +12,8 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
-// maxRolloutTimeout keeps a typing error from holding the lock for weeks.
-const maxRolloutTimeout = 24 * time.Hour
+// maxDuration keeps a typing error from holding the lock for weeks.
+const maxDuration = 24 * time.Hour
 
 var (
 	dnsLabel     = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?$`)
@@ -77,7 +77,7 @@ func parseDuration(s string) (time.Duration, error) {
 	if err != nil || !duration.MatchString(s) {
 		return 0, fmt.Errorf(`%s is not a duration: hours, minutes and seconds such as "10m" or "1h30m"`, quote(s))
 	}
-	if d <= 0 || d > maxRolloutTimeout {
+	if d <= 0 || d > maxDuration {
 		return 0, fmt.Errorf("%s is not between 1s and %s", quote(s), "24h")
 	}
 	return d, nil

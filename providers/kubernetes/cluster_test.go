@@ -669,6 +669,44 @@ func TestAdmissionRefusesAtPlan(t *testing.T) {
 	c.put(object(), with(configMap(c.ns, "good", nil)))
 }
 
+// A reason not to touch an object stops the apply and not the plan, asks the
+// API server nothing, and is kept nowhere.
+func TestUnless(t *testing.T) {
+	c := newCluster(t)
+	i := object()
+	conf := func(value, unless string) map[string]any {
+		return with(configMap(c.ns, "a", map[string]any{"k": value}), map[string]any{"unless": unless})
+	}
+	apply := func(value, unless string) string {
+		t.Helper()
+		p := c.walk().plan(i, conf(value, unless))
+		c.requests.take()
+		return c.walk().tryApply(context.Background(), p)
+	}
+	says(t, apply("1", "its image is gone"), "ConfigMap "+c.ns+"/a was not touched", "its image is gone")
+	if asked := c.requests.take(); len(asked) > 0 || i.exists() {
+		t.Errorf("it is in state: %v; it was asked: %v", i.exists(), asked)
+	}
+	if s := apply("1", ""); s != "" {
+		t.Fatal(s)
+	}
+	says(t, apply("2", "its image is gone"), "was not touched", "its image is gone")
+	if got := c.field(configMaps, "a", "data", "k"); got != "1" {
+		t.Errorf("it is %v", got)
+	}
+	w := c.walk()
+	w.refresh(i)
+	if !w.plan(i, conf("1", "its image is gone")).noop() {
+		t.Error("a reason alone is a change")
+	}
+	if s := i.attr(t, "unless").String(); strings.Contains(s, "image") {
+		t.Errorf("state has %s", s)
+	}
+	if s := c.walk().tryDestroy(context.Background(), i); s != "" {
+		t.Error(s)
+	}
+}
+
 // A delete that hangs says what holds the object, keeps it in state, and the
 // next one ends it.
 func TestStuckDeleteSaysWhy(t *testing.T) {

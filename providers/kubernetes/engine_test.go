@@ -257,7 +257,8 @@ func (w *walk) tryPlan(i *instance, attrs map[string]any) (*change, string) {
 	s, typ := w.typeOf(i.kind)
 	config := w.value(s, attrs)
 	ctx := context.Background()
-	val, err := w.server.ValidateResourceConfig(ctx, &tfprotov6.ValidateResourceConfigRequest{TypeName: i.kind, Config: w.wire(config)})
+	val, err := w.server.ValidateResourceConfig(ctx, &tfprotov6.ValidateResourceConfigRequest{TypeName: i.kind, Config: w.wire(config),
+		ClientCapabilities: &tfprotov6.ValidateResourceConfigClientCapabilities{WriteOnlyAttributesAllowed: true}})
 	if err != nil {
 		w.t.Fatal(err)
 	}
@@ -315,7 +316,10 @@ func (w *walk) checkPlanned(s *tfprotov6.Schema, config, planned tftypes.Value) 
 	must(w.t, config.As(&cm))
 	must(w.t, planned.As(&pm))
 	for _, a := range s.Block.Attributes {
-		if !cm[a.Name].IsNull() && !cm[a.Name].Equal(pm[a.Name]) {
+		if a.WriteOnly && !pm[a.Name].IsNull() {
+			w.t.Fatalf("planned %s would be kept", a.Name)
+		}
+		if !a.WriteOnly && !cm[a.Name].IsNull() && !cm[a.Name].Equal(pm[a.Name]) {
 			w.t.Fatalf("planned %s is not the configured one", a.Name)
 		}
 	}
@@ -338,7 +342,9 @@ func proposed(t *testing.T, s *tfprotov6.Schema, prior, config tftypes.Value) tf
 	}
 	out := map[string]tftypes.Value{}
 	for _, a := range s.Block.Attributes {
-		out[a.Name] = cm[a.Name]
+		if out[a.Name] = cm[a.Name]; a.WriteOnly {
+			out[a.Name] = tftypes.NewValue(a.Type, nil)
+		}
 		if pv, ok := pm[a.Name]; ok && a.Computed && cm[a.Name].IsNull() {
 			out[a.Name] = pv
 		}

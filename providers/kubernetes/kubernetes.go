@@ -32,11 +32,14 @@ const DefaultFieldManager = "yuba"
 // configuration names none.
 const DefaultTimeout = "10m"
 
+const defaultTimeout = 10 * time.Minute
+
 type options struct {
 	progress  func(namespace, name, message string)
 	transport func(http.RoundTripper) http.RoundTripper
 	getenv    func(string) string
 	persist   time.Duration
+	timeout   time.Duration // of what has none of its own
 }
 
 // Option changes how a server of this provider works.
@@ -119,6 +122,14 @@ func (p *kubernetesProvider) Schema(_ context.Context, _ provider.SchemaRequest,
 				Description: "Its value is ignored. A provider block has no depends_on: whatever a reference here names is applied before " +
 					"anything of this provider, deletions included.",
 			},
+			"timeout": schema.StringAttribute{
+				Optional:    true,
+				Description: "Timeout of objects and rollouts that have none of their own, such as 90s. Default: " + DefaultTimeout + ".",
+			},
+			"persistence": schema.StringAttribute{
+				Optional:    true,
+				Description: "Persistence of rollouts that have none of their own. Default: 20s.",
+			},
 			"field_manager": schema.StringAttribute{
 				Optional:    true,
 				Description: "Name of the field manager that owns what is applied. Default: " + DefaultFieldManager + ".",
@@ -132,12 +143,29 @@ func (p *kubernetesProvider) Configure(ctx context.Context, req provider.Configu
 		ConfigPath   types.String  `tfsdk:"config_path"`
 		FieldManager types.String  `tfsdk:"field_manager"`
 		After        types.Dynamic `tfsdk:"after"`
+		Timeout      types.String  `tfsdk:"timeout"`
+		Persistence  types.String  `tfsdk:"persistence"`
 	}
 	resp.Diagnostics.Append(req.Config.Get(ctx, &cfg)...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	s := &session{options: p.options}
+	options := p.options
+	for name, set := range map[string]struct {
+		value types.String
+		to    *time.Duration
+	}{"timeout": {cfg.Timeout, &options.timeout}, "persistence": {cfg.Persistence, &options.persist}} {
+		if set.value.IsNull() || set.value.IsUnknown() {
+			continue
+		}
+		d, err := parseTimeout(set.value.ValueString())
+		if err != nil {
+			resp.Diagnostics.AddAttributeError(path.Root(name), "Bad duration", err.Error())
+			return
+		}
+		*set.to = d
+	}
+	s := &session{options: options}
 	p.session, resp.ResourceData, resp.DataSourceData = s, s, s
 
 	if cfg.ConfigPath.IsUnknown() || cfg.FieldManager.IsUnknown() {
@@ -157,7 +185,7 @@ func (p *kubernetesProvider) Configure(ctx context.Context, req provider.Configu
 		resp.Diagnostics.AddAttributeError(path.Root("field_manager"), "Bad field manager", "the API server takes at most 128 characters")
 		return
 	}
-	connected, err := p.options.dial(configPath, manager, p.version)
+	connected, err := options.dial(configPath, manager, p.version)
 	if err != nil {
 		resp.Diagnostics.AddError("No connection to a Kubernetes cluster", err.Error())
 		return

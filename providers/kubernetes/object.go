@@ -54,9 +54,14 @@ func (r *objectResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 				Optional:    true,
 				Description: "Take fields of the manifest from other field managers.",
 			},
+			"unless": schema.StringAttribute{
+				Optional: true, WriteOnly: true,
+				Description: "A reason not to make or change the object now, such as one that an ephemeral resource has found; an apply that would " +
+					"fails with it, before the API server is asked. Plans and deletions don't look at it. Empty or null: there is none.",
+			},
 			"timeout": schema.StringAttribute{
 				Optional:    true,
-				Description: "How long to wait for the end of the object when it is deleted, such as 90s. Default: " + DefaultTimeout + ".",
+				Description: "How long to wait for the end of the object when it is deleted, such as 90s. Default: that of the provider.",
 			},
 			"id": schema.StringAttribute{
 				Computed:    true,
@@ -119,10 +124,11 @@ func (a attrs) int(name string) (int64, bool) {
 	return 0, false
 }
 
-func (a attrs) duration(name string, diags *diag.Diagnostics) time.Duration {
+// duration reads an attribute, and takes unset for one that isn't set.
+func (a attrs) duration(name string, unset time.Duration, diags *diag.Diagnostics) time.Duration {
 	s := a.str(name)
 	if s == "" {
-		s = DefaultTimeout
+		return unset
 	}
 	d, err := parseTimeout(s)
 	if err != nil {
@@ -216,9 +222,7 @@ func (r *objectResource) ValidateConfig(_ context.Context, req resource.Validate
 		resp.Diagnostics.AddError("Bad configuration", err.Error())
 		return
 	}
-	if t := a.str("timeout"); t != "" {
-		a.duration("timeout", &resp.Diagnostics)
-	}
+	a.duration("timeout", 0, &resp.Diagnostics)
 	if !a["manifest"].IsKnown() || a["manifest"].IsNull() {
 		return
 	}

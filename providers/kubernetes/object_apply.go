@@ -30,7 +30,8 @@ func (r *objectResource) Create(ctx context.Context, req resource.CreateRequest,
 	if x == nil {
 		return
 	}
-	timeout := plan.duration("timeout", &resp.Diagnostics)
+	timeout := plan.duration("timeout", r.timeout, &resp.Diagnostics)
+	x.stop(req.Config.Raw, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -105,6 +106,9 @@ func (r *objectResource) Update(ctx context.Context, req resource.UpdateRequest,
 		resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
 		return
 	}
+	if x.stop(req.Config.Raw, &resp.Diagnostics); resp.Diagnostics.HasError() {
+		return
+	}
 	if x.kind, err = r.kind(ctx, c, x.id); err != nil {
 		resp.Diagnostics.AddError("Cannot apply "+x.id.label(), err.Error())
 		return
@@ -141,6 +145,18 @@ func (r *objectResource) prepare(_ context.Context, raw tftypes.Value, diags *di
 		return nil, nil
 	}
 	return plan, &applied{id: id, manifest: manifest, force: plan.bool("force_conflicts")}
+}
+
+// stop adds an error when the configuration has a reason against the apply.
+func (x *applied) stop(config tftypes.Value, diags *diag.Diagnostics) {
+	a, err := attrsOf(config)
+	if err != nil {
+		diags.AddError("Bad configuration", err.Error())
+		return
+	}
+	if reason := a.str("unless"); reason != "" {
+		diags.AddError(x.id.label()+" was not touched", reason)
+	}
 }
 
 // keep fills in what the apply made known.
@@ -224,7 +240,7 @@ func (r *objectResource) Delete(ctx context.Context, req resource.DeleteRequest,
 		resp.Diagnostics.AddError("Bad state", err.Error())
 		return
 	}
-	timeout := state.duration("timeout", &resp.Diagnostics)
+	timeout := state.duration("timeout", r.timeout, &resp.Diagnostics)
 	if resp.Diagnostics.HasError() {
 		return
 	}

@@ -186,7 +186,7 @@ func TestSchemas(t *testing.T) {
 	e := &engine{t: t, config: map[string]any{"config_path": unknownValue{}}}
 	w := e.walk()
 	want := map[string]string{
-		"kubernetes_object":  "force_conflicts? generation= id= manifest! timeout? uid=",
+		"kubernetes_object":  "force_conflicts? generation= id= manifest! timeout? uid= unless?",
 		"kubernetes_rollout": "generation! id= name! namespace! persistence? timeout? uid!",
 	}
 	for kind, attrs := range want {

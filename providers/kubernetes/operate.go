@@ -406,7 +406,7 @@ func (c *Cluster) Rollback(ctx context.Context, namespace, name string, within t
 
 // newOptions are the defaults, changed by opts.
 func newOptions(opts []Option) options {
-	o := options{getenv: os.Getenv, persist: 20 * time.Second, progress: func(string, string, string) {}}
+	o := options{getenv: os.Getenv, persist: 20 * time.Second, timeout: defaultTimeout, progress: func(string, string, string) {}}
 	for _, opt := range opts {
 		opt(&o)
 	}

@@ -84,7 +84,7 @@ func (s *quietServer) readsSame(ctx context.Context, req *tfprotov6.ReadResource
 
 // objectType is the type of a kubernetes_object's state.
 var objectType = tftypes.Object{AttributeTypes: map[string]tftypes.Type{
-	"manifest": tftypes.DynamicPseudoType, "force_conflicts": tftypes.Bool, "timeout": tftypes.String,
+	"manifest": tftypes.DynamicPseudoType, "force_conflicts": tftypes.Bool, "timeout": tftypes.String, "unless": tftypes.String,
 	"id": tftypes.String, "uid": tftypes.String, "generation": tftypes.Number,
 }}
 

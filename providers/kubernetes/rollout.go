@@ -53,11 +53,11 @@ func (r *rolloutResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 			"generation": schema.Int64Attribute{Required: true, Description: "The generation of the kubernetes_object of the Deployment: each new one is a rollout."},
 			"timeout": schema.StringAttribute{
 				Optional:    true,
-				Description: "How long the pod may take to become ready, such as 90s; a pod that is set back has the same time. progressDeadlineSeconds has no say. Default: " + DefaultTimeout + ".",
+				Description: "How long the pod may take to become ready, such as 90s; a pod that is set back has the same time. progressDeadlineSeconds has no say. Default: that of the provider.",
 			},
 			"persistence": schema.StringAttribute{
 				Optional:    true,
-				Description: "How long a reason that cannot heal by itself, such as an image that the registry does not have, must last until the rollout fails early. With the value of timeout it never does. Default: 20s.",
+				Description: "How long a reason that cannot heal by itself, such as an image that the registry does not have, must last until the rollout fails early. With the value of timeout it never does. Default: that of the provider.",
 			},
 			"id": schema.StringAttribute{
 				Computed: true, PlanModifiers: []planmodifier.String{stringplanmodifier.UseStateForUnknown()},
@@ -73,8 +73,8 @@ func (r *rolloutResource) ValidateConfig(_ context.Context, req resource.Validat
 		resp.Diagnostics.AddError("Bad configuration", err.Error())
 		return
 	}
-	a.duration("timeout", &resp.Diagnostics)
-	a.duration("persistence", &resp.Diagnostics)
+	a.duration("timeout", 0, &resp.Diagnostics)
+	a.duration("persistence", 0, &resp.Diagnostics)
 	for _, part := range []string{"namespace", "name"} {
 		// What isn't known yet comes from objects that exist by then.
 		if s := a.str(part); a[part].IsKnown() && !a[part].IsNull() {
@@ -150,11 +150,9 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 		diags.AddError("Bad plan", err.Error())
 		return state, false
 	}
-	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", diags), within: cmp.Or(a.str("timeout"), DefaultTimeout)}
+	t := target{namespace: a.str("namespace"), name: a.str("name"), uid: a.str("uid"), timeout: a.duration("timeout", r.timeout, diags), persistence: a.duration("persistence", r.persist, diags)}
 	t.generation, _ = a.int("generation")
-	if t.persistence = r.persist; a.str("persistence") != "" {
-		t.persistence = a.duration("persistence", diags)
-	}
+	t.within = cmp.Or(a.str("timeout"), t.timeout.String())
 	if diags.HasError() {
 		return state, false
 	}

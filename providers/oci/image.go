@@ -282,6 +282,7 @@ func (r *imageResource) Read(ctx context.Context, req resource.ReadRequest, resp
 		return
 	}
 	_, found, err := r.client.Find(ctx, tag.Context(), m.Digest.ValueString())
+	r.client.refreshed.put(m.ID.ValueString(), answer{found, err})
 	if err != nil {
 		if ctx.Err() != nil {
 			resp.Diagnostics.AddError("Cancelled", "The registry was not asked for "+m.ID.ValueString()+".")

@@ -8,6 +8,7 @@ import (
 	"os"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
+	"github.com/hashicorp/terraform-plugin-framework/ephemeral"
 	"github.com/hashicorp/terraform-plugin-framework/path"
 	"github.com/hashicorp/terraform-plugin-framework/provider"
 	"github.com/hashicorp/terraform-plugin-framework/provider/schema"
@@ -84,6 +85,7 @@ type client struct {
 	*shared
 	credentials string // where they come from, for messages
 	progress    func(ref string, sent, total int64)
+	refreshed   answers
 }
 
 func (p *ociProvider) Metadata(_ context.Context, _ provider.MetadataRequest, resp *provider.MetadataResponse) {
@@ -136,11 +138,17 @@ func (p *ociProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	o := p.config.registry
 	o.Keychain, o.PlainHTTP, o.CAFile = keychain, plain, m.CAFile.ValueString()
 	o.UserAgent = "yuba/" + p.config.version
-	resp.ResourceData = &client{Client: registry.New(o), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress}
+	c := &client{Client: registry.New(o), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress}
+	resp.ResourceData, resp.EphemeralResourceData = c, c
 }
 
 func (p *ociProvider) Resources(context.Context) []func() resource.Resource {
 	return []func() resource.Resource{func() resource.Resource { return &imageResource{} }}
+}
+
+// EphemeralResources are those of provider.ProviderWithEphemeralResources.
+func (p *ociProvider) EphemeralResources(context.Context) []func() ephemeral.EphemeralResource {
+	return []func() ephemeral.EphemeralResource{func() ephemeral.EphemeralResource { return &manifestsEphemeral{} }}
 }
 
 func (p *ociProvider) DataSources(context.Context) []func() datasource.DataSource { return nil }

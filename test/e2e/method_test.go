@@ -384,6 +384,61 @@ func TestImageGoneFromTheRegistry(t *testing.T) {
 	}
 }
 
+// An image that goes from the registry after its push, or after the plan, takes
+// no running pod with it.
+func TestImageThatGoesBeforeItsPod(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	var forgets atomic.Bool // of what was pushed
+	registry := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.Lab.Registry})
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if forgets.Load() && r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/manifests/sha256:") {
+			http.NotFound(rw, r)
+			return
+		}
+		registry.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(s.Close)
+	w.Env["K8S_REGISTRY"] = strings.TrimPrefix(s.URL, "http://")
+	w.Group(node("web", "one"))
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	before, generation := pods(w), w.Get("deployment/web", ".metadata.generation")
+	untouched := func() {
+		t.Helper()
+		if after := pods(w); after != before || w.Get("deployment/web", ".metadata.generation") != generation {
+			t.Errorf("the pod was %s and is %s", before, after)
+		}
+	}
+
+	// Nothing is to be pushed by this plan, and the image is gone when it is
+	// carried out.
+	web := node("web", "one")
+	web.More = map[string]any{"resources": map[string]any{"requests": map[string]any{"cpu": "10m"}}}
+	w.Group(web)
+	w.Must(0, "k8s", "plan", "-out=saved.plan")
+	repository, digest, _ := strings.Cut(w.Get("deployment/web", world.ImagePath), "@")
+	lab.Remove(t, repository, digest)
+	says(t, w.Must(1, "k8s", "apply", "saved.plan"), "The registry does not hold the image "+repository+"@"+digest+" any more", "Plan and apply again")
+	untouched()
+	// The next apply pushes it again and goes on.
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	unchanged(w)
+	before, generation = pods(w), w.Get("deployment/web", ".metadata.generation")
+
+	// It goes between the push and the Deployment.
+	w.Group(node("web", "two"))
+	w.Must(0, "k8s", "plan")
+	forgets.Store(true)
+	says(t, w.Must(1, "k8s", "apply", "-auto-approve", "-refresh=false"), "The registry does not hold the image "+repository+"@")
+	untouched()
+	forgets.Store(false)
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	unchanged(w)
+	if after := pods(w); after == before {
+		t.Error("the new image does not run")
+	}
+}
+
 // The state is lost and the cluster is not.
 func TestLostState(t *testing.T) {
 	t.Parallel()

@@ -48,9 +48,17 @@ resource "oci_image" "node" {
   }
 }
 
+# Read again when applying, after all pushes: no pod is replaced for an image that has gone since.
+ephemeral "oci_manifests" "node" {
+  references = { for name, image in oci_image.node : name => image.id }
+  depends_on = [oci_image.node]
+}
+
 # Nothing changes in the cluster, and nothing leaves it, before all images are pushed.
 provider "kubernetes" {
-  after = true ? 0 : length(oci_image.node)
+  after       = true ? 0 : length(oci_image.node)
+  timeout     = "10m0s"
+  persistence = "20s"
 }
 
 resource "kubernetes_object" "namespace" {
@@ -257,6 +265,7 @@ resource "kubernetes_object" "deployment_0-db" {
       }
     }
   }
+  unless     = ephemeral.oci_manifests.node.missing["0-db"]
   depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_0-db]
 
   lifecycle {
@@ -438,6 +447,7 @@ resource "kubernetes_object" "deployment_web" {
       }
     }
   }
+  unless     = ephemeral.oci_manifests.node.missing["web"]
   depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_web]
 
   lifecycle {
