@@ -88,7 +88,7 @@ func (k *k8sFlags) graph(p process) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	if err := group.CheckArchives(os.Stat); err != nil {
+	if err := group.CheckSources(os.Stat); err != nil {
 		return settings{}, err
 	}
 	files, err := group.Graph(env)

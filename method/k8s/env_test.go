@@ -125,7 +125,7 @@ func TestCheckSubmission(t *testing.T) {
 	}
 }
 
-func TestCheckArchives(t *testing.T) {
+func TestCheckSources(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.WriteFile(filepath.Join(dir, "a.tar"), nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -148,16 +148,16 @@ func TestCheckArchives(t *testing.T) {
 		}
 		return g
 	}
-	if err := group("a.tar", filepath.Join(dir, "a.tar")).CheckArchives(os.Stat); err != nil {
+	if err := group("a.tar", filepath.Join(dir, "a.tar")).CheckSources(os.Stat); err != nil {
 		t.Error(err)
 	}
-	err := group("a.tar", "b.tar", ".").CheckArchives(os.Stat)
+	err := group("a.tar", "b.tar", ".").CheckSources(os.Stat)
 	want := file + ": nodes[1].image.archive: missing archive " + dir + "/b.tar: build the image of node n1 first\n" +
-		file + ": nodes[2].image.archive: " + dir + " is not a file: the image of node n2 must be a docker archive"
+		file + ": nodes[2].image.archive: " + dir + " is a directory: the image of node n2 must be a docker archive or an OCI archive; a directory is a layout or a rootfs"
 	if err == nil || err.Error() != want {
 		t.Errorf("got\n%v\nwant\n%s", err, want)
 	}
-	err = group("a.tar").CheckArchives(func(string) (fs.FileInfo, error) { return nil, fs.ErrPermission })
+	err = group("a.tar").CheckSources(func(string) (fs.FileInfo, error) { return nil, fs.ErrPermission })
 	if err == nil || !strings.Contains(err.Error(), "cannot look at the archive of node n0: permission denied") {
 		t.Errorf("got %v", err)
 	}
@@ -179,7 +179,7 @@ func TestLoad(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := g.ArchivePath(g.Nodes[1]); got != filepath.Join(dir, "images/web.tar") {
+	if got := g.Source(g.Nodes[1]); got != filepath.Join(dir, "images/web.tar") {
 		t.Errorf("an archive beside the group file is %s", got)
 	}
 }

@@ -50,12 +50,12 @@ func (g *Group) targets(env Env) (namespace string, targets []target, err error)
 		if err != nil {
 			return "", nil, err
 		}
-		// The directory of the group file is part of it.
-		archive := g.ArchivePath(n)
-		if err := isPath(archive); err != nil {
-			return "", nil, fmt.Errorf("the archive of node %s: %w", n.Name, err)
+		// The directory of the group file, or the path of the bundle, is part of it.
+		source := g.Source(n)
+		if err := isPath(source); err != nil {
+			return "", nil, fmt.Errorf("the image of node %s: its source %w", n.Name, err)
 		}
-		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo, archive: archive}
+		targets[i] = target{Node: n, group: g, namespace: namespace, repository: repo, source: source}
 	}
 	return namespace, targets, nil
 }
@@ -99,7 +99,7 @@ func (g *Group) writeImages(f *file, targets []target) {
 	images := make([]attr, len(targets))
 	for i, t := range targets {
 		images[i] = attr{t.Name, obj(
-			attr{"source", str(t.archive)},
+			attr{"source", str(t.source)},
 			attr{"repository", str(t.repository)},
 			attr{"tag", str(t.Tag)},
 		)}

@@ -6,7 +6,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
@@ -265,6 +264,33 @@ func TestArchivePathMustSurviveOpenTofu(t *testing.T) {
 	}
 }
 
+// TestSource: what the image of a node becomes for the provider that opens it.
+func TestSource(t *testing.T) {
+	for _, c := range []struct{ dir, keys, want string }{
+		{"/srv/g", `"archive": "web.tar"`, "/srv/g/web.tar"},
+		{"/srv/g", `"archive": "../rootfs:web.tar"`, "/srv/rootfs:web.tar"},
+		{".", `"archive": "rootfs:web.tar"`, "./rootfs:web.tar"},
+		{"/srv/g", `"layout": "/images//web/"`, "/images/web"},
+		{"/srv/g", `"rootfs": "web"`, "rootfs:/srv/g/web"},
+		{"/srv/g", `"rootfs": "web", "architecture": "arm64"`, "rootfs:arm64:/srv/g/web"},
+		{".", `"rootfs": "arm64:web"`, "rootfs:./arm64:web"},
+		{"/srv/g", `"stream": "-"`, "stdin:"},
+		{"/srv/g", `"derivation": "` + drv + `"`, "nix:" + drv},
+		{"/srv/g", `"derivation": "` + drv + `", "output": "tar", "architecture": "arm64"`, "nix:arm64:" + drv + "!tar"},
+	} {
+		g := mustParse(t, image(c.keys))
+		g.Dir = c.dir
+		if got := g.Source(g.Nodes[1]); got != c.want {
+			t.Errorf("%s in %s is %s, want %s", c.keys, c.dir, got, c.want)
+		}
+		checkGraph(t, g, mustGraph(t, g))
+		g.Bundle = "/media/usb/group.bundle"
+		if got, want := g.Source(g.Nodes[1]), "bundle:web:/media/usb/group.bundle"; got != want {
+			t.Errorf("%s in a bundle is %s, want %s", c.keys, got, want)
+		}
+	}
+}
+
 func TestTeardownHoldsNoObjects(t *testing.T) {
 	f, diags := hclsyntax.ParseConfig(mustParse(t, good).Teardown()[GraphFile], GraphFile, hcl.InitialPos)
 	if diags.HasErrors() {
@@ -474,11 +500,7 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 		if !strings.Contains(string(files[GraphFile]), "registry.example:5000") {
 			repo = "registry.example/" + namespace + "/" + n.Name
 		}
-		archive := n.Image.Archive
-		if !filepath.IsAbs(archive) {
-			archive = filepath.Join(g.Dir, archive)
-		}
-		images[n.Name] = map[string]any{"source": filepath.Clean(archive), "repository": repo, "tag": n.Tag}
+		images[n.Name] = map[string]any{"source": g.Source(n), "repository": repo, "tag": n.Tag}
 
 		var claim struct {
 			Metadata struct{ Name, Namespace string }

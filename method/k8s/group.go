@@ -4,14 +4,12 @@
 //
 // The package only computes. Parse reads a group file, Group.Graph writes the
 // configuration; neither touches a disk, a cluster or a registry. The
-// functions that do (Load, Group.CheckArchives) say so.
+// functions that do (Load, Group.CheckSources) say so.
 package k8s
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -33,8 +31,11 @@ const MaxSize = 16 << 20
 type Group struct {
 	// File is the name of the group file as errors show it.
 	File string
-	// Dir is the directory that relative archive paths start from.
+	// Dir is the directory that relative paths of images start from.
 	Dir string
+	// Bundle is the path of the bundle that holds the images, empty when they
+	// come from where the group file says.
+	Bundle string
 	// Name is the name of the group, a DNS label.
 	Name string
 	// Target is TargetAll, or the app (a DNS label) that this deploys alone.
@@ -75,13 +76,6 @@ type Node struct {
 	index int // its place in the group file
 }
 
-// Image is the source of a node's image. Exactly one field is set.
-type Image struct {
-	// Archive is the path of a docker archive, as the group file gives it. Use
-	// Group.ArchivePath to open it.
-	Archive string
-}
-
 // Storage is the volume of a node.
 type Storage struct {
 	// Class is the StorageClass, empty for the cluster's default one.
@@ -96,8 +90,8 @@ type Resources struct {
 	Requests, Limits map[string]string
 }
 
-// Load reads and parses the group file at path. Its relative archive paths are
-// resolved to absolute ones, so that they hold wherever the graph is used.
+// Load reads and parses the group file at path. Its relative paths of images
+// are resolved to absolute ones, so that they hold wherever the graph is used.
 func Load(path string) (*Group, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -131,34 +125,6 @@ func (g *Group) NodeNames() []string {
 		names = append(names, n.Name)
 	}
 	return names
-}
-
-// ArchivePath returns the path of the docker archive of n.
-func (g *Group) ArchivePath(n Node) string {
-	if filepath.IsAbs(n.Image.Archive) {
-		return filepath.Clean(n.Image.Archive)
-	}
-	return filepath.Join(g.Dir, n.Image.Archive)
-}
-
-// CheckArchives looks with stat (os.Stat, as a rule) whether the archive of
-// each enabled node is there, and returns one error that names all nodes whose
-// archive is not. A destroy needs no archives and should not ask.
-func (g *Group) CheckArchives(stat func(path string) (fs.FileInfo, error)) error {
-	r := report{file: g.File}
-	for _, n := range g.EnabledNodes() {
-		at := path("nodes").element(n.index).child("image").child("archive")
-		name := g.ArchivePath(n)
-		switch info, err := stat(name); {
-		case errors.Is(err, fs.ErrNotExist):
-			r.add(at, "missing archive %s: build the image of node %s first", name, n.Name)
-		case err != nil:
-			r.add(at, "cannot look at the archive of node %s: %v", n.Name, err)
-		case !info.Mode().IsRegular():
-			r.add(at, "%s is not a file: the image of node %s must be a docker archive", name, n.Name)
-		}
-	}
-	return r.err()
 }
 
 // sortNodes puts the nodes in the order in which everything lists them.

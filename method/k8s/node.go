@@ -6,7 +6,7 @@ type target struct {
 	group      *Group
 	namespace  string
 	repository string
-	archive    string
+	source     string
 }
 
 // Labels that every object carries, in the manner that Kubernetes recommends.

@@ -85,7 +85,7 @@ func (g *Group) read(o fields) {
 		// what destroy is for.
 		o.r.add(at, "is empty, a group has at least one node")
 	}
-	first := map[string]int{}
+	first, stream := map[string]int{}, -1
 	for i, elem := range nodes.elems {
 		n := Node{Enabled: true, Storage: defaults, index: i}
 		n.read(o.r.object(at.element(i), elem, "name", "enabled", "image", "tag", "storage", "resources"))
@@ -93,6 +93,12 @@ func (g *Group) read(o fields) {
 			o.r.add(at.element(i).child("name"), "duplicate node %s, nodes[%d] has this name too", quote(n.Name), other)
 		} else if n.Name != "" {
 			first[n.Name] = i
+		}
+		if n.Image.Stream && n.Enabled {
+			if stream >= 0 {
+				o.r.add(at.element(i).child("image").child("stream"), "nodes[%d] has its image on the standard input, and there is but one", stream)
+			}
+			stream = i
 		}
 		g.Nodes = append(g.Nodes, n)
 	}
@@ -104,8 +110,8 @@ func (n *Node) read(o fields) {
 	if v, ok := o.typed("enabled", kindBool, false); ok {
 		n.Enabled = v.yes
 	}
-	if image, ok := o.child("image", true, "archive"); ok {
-		n.Image.Archive = image.string("archive", true, isPath)
+	if image, ok := o.child("image", true, append(imageSources[:len(imageSources):len(imageSources)], "output", "architecture")...); ok {
+		n.Image.read(image)
 	}
 	n.Tag = o.string("tag", true, isTag)
 	if s, ok := o.child("storage", false, "class", "size"); ok {

@@ -51,6 +51,11 @@ func with(old, new string) string {
 	return strings.Replace(good, old, new, 1)
 }
 
+// image is the good group file with another image of its first node.
+func image(keys string) string { return with(`"archive": "images/web.tar"`, keys) }
+
+const drv = "/nix/store/0c4p3nhsqzb5cdyxgq1yjg0a1nz8jcrb-web.tar.gz.drv"
+
 // groupFiles is what users get wrong, and what looks wrong but is not.
 func groupFiles() []groupFile {
 	long := strings.Repeat("a", 64)
@@ -76,7 +81,27 @@ func groupFiles() []groupFile {
 		{name: "unknown key", data: with(`"group"`, `"colour": "red", "group"`), want: []string{`group.json: colour: unknown key; the keys here are version, group, target`}},
 		{name: "key in the wrong case", data: with(`"runtimeClass"`, `"runtimeclass"`), want: []string{`group.json: runtimeclass: unknown key`}},
 		{name: "unknown key of a node", data: with(`"tag": "v1"`, `"tag": "v1", "replicas": 2`), want: []string{`group.json: nodes[0].replicas: unknown key; the keys here are name, enabled, image, tag, storage, resources`}},
-		{name: "unknown source of an image", data: with(`"images/web.tar"`, `"images/web.tar", "rootfs": "x"`), want: []string{`group.json: nodes[0].image.rootfs: unknown key; the keys here are archive`}},
+		{name: "unknown source of an image", data: image(`"archive": "a", "registry": "x"`), want: []string{`group.json: nodes[0].image.registry: unknown key; the keys here are archive, layout, rootfs, stream, derivation, output, architecture`}},
+		{name: "layout", data: image(`"layout": "images/web"`)},
+		{name: "rootfs", data: image(`"rootfs": "/srv/rootfs"`)},
+		{name: "rootfs with an architecture", data: image(`"rootfs": "rootfs.tar.zst", "architecture": "arm64"`)},
+		{name: "stream", data: image(`"stream": "-"`)},
+		{name: "stream of a file", data: image(`"stream": "web.tar"`), want: []string{`group.json: nodes[0].image.stream: is "web.tar", must be "-"`}},
+		{name: "two streams, one of them off", data: strings.Replace(image(`"stream": "-"`), `"archive": "/images/db.tar"`, `"stream": "-"`, 1)},
+		{name: "two streams", data: strings.NewReplacer(`"archive": "/images/db.tar"`, `"stream": "-"`, `"enabled": false, `, ``).Replace(image(`"stream": "-"`)),
+			want: []string{`group.json: nodes[1].image.stream: nodes[0] has its image on the standard input`}, schemaPasses: true},
+		{name: "derivation", data: image(`"derivation": "` + drv + `"`)},
+		{name: "derivation with everything", data: image(`"derivation": "` + drv + `", "output": "image", "architecture": "arm64"`)},
+		{name: "derivation elsewhere", data: image(`"derivation": "/srv/my nix/store/` + drv[len("/nix/store/"):] + `"`)},
+		{name: "derivation is an option", data: image(`"derivation": "--option` + drv + `"`), want: []string{`group.json: nodes[0].image.derivation: "--option`}},
+		{name: "derivation with an output in it", data: image(`"derivation": "` + drv + `!out"`), want: []string{`group.json: nodes[0].image.derivation: "/nix`}},
+		{name: "store path that is no derivation", data: image(`"derivation": "` + strings.TrimSuffix(drv, ".drv") + `"`), want: []string{`group.json: nodes[0].image.derivation: "/nix`}},
+		{name: "derivation by detours", data: image(`"derivation": "/nix/..` + drv + `"`), want: []string{`group.json: nodes[0].image.derivation: "/nix`}, schemaPasses: true},
+		{name: "output of something else", data: image(`"rootfs": "x", "output": "out"`), want: []string{`group.json: nodes[0].image.output: is for a derivation only`}},
+		{name: "bad output", data: image(`"derivation": "` + drv + `", "output": "a b"`), want: []string{`group.json: nodes[0].image.output: "a b" is not the name`}},
+		{name: "architecture of an archive", data: image(`"archive": "x", "architecture": "amd64"`), want: []string{`group.json: nodes[0].image.architecture: is for a rootfs or a derivation only`}},
+		{name: "bad architecture", data: image(`"rootfs": "x", "architecture": "x86_64"`), want: []string{`group.json: nodes[0].image.architecture: "x86_64" is not an architecture`}},
+		{name: "two sources", data: image(`"rootfs": "x", "archive": "y"`), want: []string{`group.json: nodes[0].image: has 2 sources (archive, rootfs), must have one`}},
 		{name: "key with odd characters", data: with(`"group"`, `"a.b\n": 1, "group"`), want: []string{`group.json: ["a.b\n"]: unknown key`}},
 		{name: "SPIRE is not there yet", data: with(`"group"`, `"spire": {}, "group"`), want: []string{`group.json: spire: unknown key`}},
 
@@ -95,7 +120,7 @@ func groupFiles() []groupFile {
 		{name: "node as a string", data: `{"version":1,"group":"g","storage":{"size":"1"},"nodes":["n"]}`, want: []string{`group.json: nodes[0]: is a string, must be an object`, `group.json: nodes[0]: name is missing`, ``, ``}},
 		{name: "enabled as a string", data: with(`true`, `"true"`), want: []string{`group.json: nodes[0].enabled: is a string, must be a boolean`}},
 		{name: "image as a path", data: with(`{"archive": "images/web.tar"}`, `"images/web.tar"`), want: []string{`group.json: nodes[0].image: is a string, must be an object`}},
-		{name: "image without a source", data: with(`"archive": "images/web.tar"`, ``), want: []string{`group.json: nodes[0].image: archive is missing`}},
+		{name: "image without a source", data: with(`"archive": "images/web.tar"`, ``), want: []string{`group.json: nodes[0].image: has no source: one of archive, layout, rootfs, stream, derivation must be there`}},
 		{name: "quantity as a number", data: with(`"2"`, `2`), want: []string{`group.json: nodes[0].resources.limits.cpu: is a number, must be a string`}},
 
 		{name: "bad DNS name", data: with(`"web"`, `"Web_1"`), want: []string{`group.json: nodes[0].name: "Web_1" is not a DNS label (RFC 1123)`}},
@@ -230,10 +255,10 @@ func TestParsedValues(t *testing.T) {
 	if got := g.NodeNames(); !cmp.Equal(got, []string{"web"}) {
 		t.Errorf("a node that is turned off is published: %q", got)
 	}
-	if got := g.ArchivePath(g.Nodes[1]); got != "some/images/web.tar" {
+	if got := g.Source(g.Nodes[1]); got != "some/images/web.tar" {
 		t.Errorf("a relative archive is %s", got)
 	}
-	if got := g.ArchivePath(g.Nodes[0]); got != "/images/db.tar" {
+	if got := g.Source(g.Nodes[0]); got != "/images/db.tar" {
 		t.Errorf("an absolute archive is %s", got)
 	}
 }

@@ -150,7 +150,7 @@ func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	}
 	from := config.Source
 	if !from.IsUnknown() {
-		if err := r.client.sources.Check(ctx, from.ValueString(), false); err != nil {
+		if err := r.client.sources.Check(ctx, from.ValueString(), false, r.say(tag)); err != nil {
 			sourceError(&resp.Diagnostics, tag, from.ValueString(), err)
 			return
 		}
@@ -167,7 +167,7 @@ func (r *imageResource) ModifyPlan(ctx context.Context, req resource.ModifyPlanR
 	case !from.IsUnknown():
 		// Only now is it worth the time to build a derivation, or to decompress an archive. All of them are built and
 		// sound when the first is pushed.
-		if err := r.client.sources.Check(ctx, from.ValueString(), true); err != nil {
+		if err := r.client.sources.Check(ctx, from.ValueString(), true, r.say(tag)); err != nil {
 			sourceError(&resp.Diagnostics, tag, from.ValueString(), err)
 		}
 	}
@@ -231,7 +231,7 @@ func (r *imageResource) push(ctx context.Context, from string, tag name.Tag, wan
 	case <-ctx.Done():
 		return v1.Hash{}, ctx.Err()
 	}
-	img, err := r.client.sources.Open(ctx, from)
+	img, err := r.client.sources.Open(ctx, from, r.say(tag))
 	if err != nil {
 		return v1.Hash{}, &push.SourceError{Err: err}
 	}
@@ -250,6 +250,15 @@ func (r *imageResource) push(ctx context.Context, from string, tag name.Tag, wan
 		}})
 	}
 	return push.Push(ctx, r.client.Client, tag, out, want)
+}
+
+// say gives messages on an image to WithMessages.
+func (r *imageResource) say(tag name.Tag) func(string) {
+	return func(message string) {
+		if r.client.message != nil {
+			r.client.message(tag.Name(), message)
+		}
+	}
 }
 
 // progressStep is how many bytes pass between two reports.

@@ -32,6 +32,7 @@ type config struct {
 	version  string
 	shared   *shared
 	progress func(ref string, sent, total int64)
+	message  func(ref, message string)
 	getenv   func(string) string
 	registry registry.Options
 }
@@ -41,6 +42,12 @@ type config struct {
 // called concurrently, and often: about once a MiB and image.
 func WithProgress(f func(ref string, sent, total int64)) Option {
 	return func(c *config) { c.progress = f }
+}
+
+// WithMessages has f called with the image (repository:tag) when something begins that takes long, such as a build, and
+// with an empty message when it has ended. f may be called concurrently.
+func WithMessages(f func(ref, message string)) Option {
+	return func(c *config) { c.message = f }
 }
 
 // WithSources has images come from sources that the caller has made. Without it there is no standard input.
@@ -85,6 +92,7 @@ type client struct {
 	*shared
 	credentials string // where they come from, for messages
 	progress    func(ref string, sent, total int64)
+	message     func(ref, message string)
 	refreshed   answers
 }
 
@@ -138,7 +146,7 @@ func (p *ociProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	o := p.config.registry
 	o.Keychain, o.PlainHTTP, o.CAFile = keychain, plain, m.CAFile.ValueString()
 	o.UserAgent = "yuba/" + p.config.version
-	c := &client{Client: registry.New(o), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress}
+	c := &client{Client: registry.New(o), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress, message: p.config.message}
 	resp.ResourceData, resp.EphemeralResourceData = c, c
 }
 

@@ -19,8 +19,6 @@ type SourceOptions struct {
 	Stdin io.Reader
 	// Environ is the environment, "NAME=value", of which Nix gets what it reads.
 	Environ []string
-	// Building, if not nil, is told of each derivation that Nix is about to realise, from several goroutines.
-	Building func(derivation string)
 }
 
 // Sources open the sources of images, and remember what costs to find out. Who makes them closes them when no server uses
@@ -32,7 +30,7 @@ type Sources struct {
 
 // NewSources returns Sources for WithSources, which also read and write bundles.
 func NewSources(o SourceOptions) *Sources {
-	return &Sources{source.NewStore(o.Stdin, nix.NewStore(o.Environ, o.Building)), o.Stdin}
+	return &Sources{source.NewStore(o.Stdin, nix.NewStore(o.Environ)), o.Stdin}
 }
 
 // Close closes what is open.
@@ -69,8 +67,10 @@ type BundleNode struct {
 	Name string
 	// Source is that of its oci_image.
 	Source string
-	// Progress, if not nil, is told how many bytes of the image's layers have been read, of how many.
+	// Progress is told how many bytes of the image's layers have been read, of how many.
 	Progress func(read, total int64)
+	// Say is told what takes long before that, and "" when it is done.
+	Say func(message string)
 }
 
 // BundleImage is an image in a bundle, with the digest that it will have in a registry.
@@ -80,11 +80,11 @@ type BundleImage struct{ Node, Digest string }
 func (s *Sources) WriteBundle(ctx context.Context, f *os.File, group []byte, nodes []BundleNode) ([]BundleImage, error) {
 	var list []bundle.Node
 	for _, n := range nodes {
-		if err := s.store.Check(ctx, n.Source, true); err != nil {
+		if err := s.store.Check(ctx, n.Source, true, n.Say); err != nil {
 			return nil, nodeError(n, err)
 		}
 		list = append(list, bundle.Node{Name: n.Name, Read: n.Progress,
-			Open: func(ctx context.Context) (*image.Image, error) { return s.store.Open(ctx, n.Source) }})
+			Open: func(ctx context.Context) (*image.Image, error) { return s.store.Open(ctx, n.Source, n.Say) }})
 	}
 	images, err := bundle.Write(ctx, f, group, list)
 	if bad := (*bundle.NodeError)(nil); errors.As(err, &bad) {

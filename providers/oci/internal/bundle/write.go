@@ -25,7 +25,7 @@ type Node struct {
 	Name string
 	// Open opens its image, which Write closes.
 	Open func(ctx context.Context) (*image.Image, error)
-	// Read, if not nil, is told how many bytes of the image's layers have been read, of how many.
+	// Read is told how many bytes of the image's layers have been read, of how many.
 	Read func(read, total int64)
 }
 
@@ -98,16 +98,14 @@ func (w *writer) image(ctx context.Context, n Node) (v1.Descriptor, error) {
 	}
 	var layers []v1.Descriptor
 	for _, l := range img.Layers {
-		read := func(int64) {}
-		if n.Read != nil {
-			read = func(b int64) { n.Read(done+b, total) }
-		}
+		before := done
+		read := func(b int64) { n.Read(before+b, total) }
 		d, err := w.layer(ctx, n.Name, l, read)
 		if err != nil {
 			return v1.Descriptor{}, err
 		}
 		done += l.Size
-		read(0)
+		n.Read(done, total)
 		layers = append(layers, d)
 	}
 	config := push.Descriptor(types.OCIConfigJSON, img.Config)

@@ -32,17 +32,14 @@ const (
 
 // Store is the Nix store of this machine.
 type Store struct {
-	// Environ is the environment of the process, "NAME=value". Only what Nix reads is handed on: no secret of yuba's.
-	Environ []string
-	// Started, if not nil, is told of each build that begins.
-	Started func(derivation string)
-
-	slots chan struct{}
+	environ []string
+	slots   chan struct{}
 }
 
-// NewStore returns the store that this environment leads to.
-func NewStore(environ []string, started func(derivation string)) *Store {
-	return &Store{Environ: environ, Started: started, slots: make(chan struct{}, maxBuilds)}
+// NewStore returns the store that this environment ("NAME=value") leads to. Nix gets only what it reads of it: no secret
+// of yuba's.
+func NewStore(environ []string) *Store {
+	return &Store{environ: environ, slots: make(chan struct{}, maxBuilds)}
 }
 
 var (
@@ -84,8 +81,8 @@ func (e *BuildError) Error() string {
 }
 
 // Realise returns the store path of an output, and builds or substitutes it when it isn't there. Whether the output is
-// kept from the garbage collector is up to others: that of a group file's derivation, as a rule, is somebody's.
-func (s *Store) Realise(ctx context.Context, drv, out string) (string, error) {
+// kept from the garbage collector is up to others: that of a group file's derivation, as a rule, is somebody's. say is told when it begins, and "" when it has ended.
+func (s *Store) Realise(ctx context.Context, drv, out string, say func(string)) (string, error) {
 	select {
 	case s.slots <- struct{}{}:
 		defer func() { <-s.slots }()
@@ -97,12 +94,11 @@ func (s *Store) Realise(ctx context.Context, drv, out string) (string, error) {
 		return "", errors.New("this machine has no nix-store in PATH, which makes images of derivations: " +
 			"install Nix, or realise the derivation elsewhere and name the result as archive or rootfs")
 	}
-	if s.Started != nil {
-		s.Started(drv)
-	}
+	say("Nix realises " + drv)
+	defer say("")
 	stdout, stderr := &head{max: maxOutput}, &tail{max: keptLog}
 	cmd := exec.CommandContext(ctx, program, "--realise", drv+"!"+out)
-	cmd.Env = forNix(s.Environ)
+	cmd.Env = forNix(s.environ)
 	cmd.Stdout, cmd.Stderr = stdout, stderr
 	// In a process group of its own, so that an interrupt at the terminal comes by way of yuba, and reaches what
 	// nix-store has started.

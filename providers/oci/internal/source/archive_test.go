@@ -19,10 +19,13 @@ import (
 
 	"fediversity.eu/yuba/providers/oci/internal/archive"
 	node "fediversity.eu/yuba/providers/oci/internal/image"
+	"fediversity.eu/yuba/providers/oci/internal/nix"
 	"fediversity.eu/yuba/test/image"
 )
 
-func store() *Store { return NewStore(nil, nil) }
+func store() *Store { return NewStore(nil, nix.NewStore(os.Environ())) }
+
+func quiet(string) {}
 
 func tempFile(t testing.TB, b []byte) string {
 	t.Helper()
@@ -101,7 +104,7 @@ func TestReadsWhatOthersWrite(t *testing.T) {
 		for _, packed := range []struct{ outer, inner bool }{{false, false}, {true, false}, {false, true}, {true, true}} {
 			t.Run(fmt.Sprintf("%s gzip=%v layer gzip=%v", name, packed.outer, packed.inner), func(t *testing.T) {
 				b := build(t, image.Spec{Layout: layout, Gzip: packed.outer, GzipLayer: packed.inner, Files: map[string][]byte{"etc/x": []byte("y")}})
-				a, err := store().Open(t.Context(), tempFile(t, b))
+				a, err := store().Open(t.Context(), tempFile(t, b), quiet)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -144,7 +147,7 @@ func TestZstdLayer(t *testing.T) {
 }
 
 func readAll(ctx context.Context, name string) (string, error) {
-	a, err := store().Open(ctx, name)
+	a, err := store().Open(ctx, name, quiet)
 	if err != nil {
 		return "", err
 	}
@@ -267,7 +270,7 @@ func TestNotAnArchive(t *testing.T) {
 		{"an archive of something else", tempFile(t, tarOf(t, entryOf{name: "README"})), "is not a docker archive"},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			err := store().Check(t.Context(), c.path, true)
+			err := store().Check(t.Context(), c.path, true, quiet)
 			if err == nil || !strings.Contains(err.Error(), c.want) {
 				t.Errorf("error %v, want %q", err, c.want)
 			}
@@ -285,7 +288,7 @@ func TestTruncated(t *testing.T) {
 		b := build(t, spec)
 		end := len(b) - 1024 // without all of the end mark
 		for cut := 1; cut < end; cut += 97 {
-			if err := store().Check(t.Context(), tempFile(t, b[:cut]), false); err == nil {
+			if err := store().Check(t.Context(), tempFile(t, b[:cut]), false, quiet); err == nil {
 				t.Fatalf("layout %d cut at %d of %d is taken", spec.Layout, cut, len(b))
 			}
 		}
@@ -301,7 +304,7 @@ func TestTruncated(t *testing.T) {
 
 func TestChangedWhileReading(t *testing.T) {
 	name := tempFile(t, build(t, image.Spec{}))
-	a, err := store().Open(t.Context(), name)
+	a, err := store().Open(t.Context(), name, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -321,7 +324,7 @@ func TestChangedWhileReading(t *testing.T) {
 func TestCancel(t *testing.T) {
 	for _, zipped := range []bool{false, true} {
 		ctx, cancel := context.WithCancel(t.Context())
-		a, err := store().Open(ctx, tempFile(t, build(t, image.Spec{Zeros: 1 << 20, Gzip: zipped})))
+		a, err := store().Open(ctx, tempFile(t, build(t, image.Spec{Zeros: 1 << 20, Gzip: zipped})), quiet)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -334,7 +337,7 @@ func TestCancel(t *testing.T) {
 		if _, err := io.ReadAll(s); !errors.Is(err, context.Canceled) {
 			t.Errorf("read after cancel: %v", err)
 		}
-		if _, err := store().Open(ctx, tempFile(t, build(t, image.Spec{Gzip: zipped}))); !errors.Is(err, context.Canceled) {
+		if _, err := store().Open(ctx, tempFile(t, build(t, image.Spec{Gzip: zipped})), quiet); !errors.Is(err, context.Canceled) {
 			t.Errorf("open after cancel: %v", err)
 		}
 	}
@@ -379,14 +382,14 @@ func FuzzArchive(f *testing.F) {
 func TestCache(t *testing.T) {
 	c := store()
 	name := tempFile(t, build(t, image.Spec{Gzip: true}))
-	first, err := c.Open(t.Context(), name)
+	first, err := c.Open(t.Context(), name, quiet)
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer first.Close()
 	cancelled, cancel := context.WithCancel(t.Context())
 	cancel() // with this, nothing can be decompressed
-	second, err := c.Open(cancelled, name)
+	second, err := c.Open(cancelled, name, quiet)
 	if err != nil {
 		t.Fatalf("it's decompressed again: %v", err)
 	}
@@ -407,7 +410,7 @@ func TestCache(t *testing.T) {
 	if err := os.WriteFile(name, build(t, image.Spec{Gzip: true, Images: 2}), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if err := c.Check(t.Context(), name, true); err == nil || !strings.Contains(err.Error(), "2 images") {
+	if err := c.Check(t.Context(), name, true, quiet); err == nil || !strings.Contains(err.Error(), "2 images") {
 		t.Errorf("the file was replaced, and the error is %v", err)
 	}
 }

@@ -132,8 +132,8 @@ func NewStore(stdin io.Reader, n *nix.Store) *Store {
 func (s *Store) Close() error { return s.stdin.close() }
 
 // Check looks at a source without keeping it. Without deep it does only what takes no time worth mentioning: nothing is
-// built, decompressed or read to its end.
-func (s *Store) Check(ctx context.Context, source string, deep bool) error {
+// built, decompressed or read to its end. say is told what takes long.
+func (s *Store) Check(ctx context.Context, source string, deep bool, say func(string)) error {
 	if !deep {
 		r, err := Parse(source)
 		if err != nil {
@@ -143,7 +143,7 @@ func (s *Store) Check(ctx context.Context, source string, deep bool) error {
 			return err
 		}
 	}
-	img, err := s.Open(ctx, source)
+	img, err := s.Open(ctx, source, say)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,8 @@ func (s *Store) glance(ctx context.Context, r Ref) (cheap bool, err error) {
 }
 
 // Open opens the image of a source. Errors say what is wrong, but leave it to the caller to name the source.
-func (s *Store) Open(ctx context.Context, source string) (*image.Image, error) {
+// say is told what takes long, and "" when that is done.
+func (s *Store) Open(ctx context.Context, source string, say func(string)) (*image.Image, error) {
 	r, err := Parse(source)
 	if err != nil {
 		return nil, err
@@ -186,7 +187,7 @@ func (s *Store) Open(ctx context.Context, source string) (*image.Image, error) {
 	case Rootfs:
 		return s.openRootfs(ctx, rootfs.Dir{Path: r.Path}, r.Architecture)
 	case Nix:
-		return s.openOutput(ctx, r)
+		return s.openOutput(ctx, r, say)
 	case Stdin:
 		f, err := s.stdin.open(ctx)
 		if err != nil {
@@ -372,14 +373,14 @@ func (s *Store) openRootDir(ctx context.Context, dir rootfs.Dir, architecture st
 }
 
 // openOutput opens what a derivation makes, whatever that is.
-func (s *Store) openOutput(ctx context.Context, r Ref) (*image.Image, error) {
+func (s *Store) openOutput(ctx context.Context, r Ref, say func(string)) (*image.Image, error) {
 	key := r.Path + "!" + r.Output
 	s.mu.Lock()
 	out := s.outputs[key]
 	s.mu.Unlock()
 	if out == "" {
 		var err error
-		if out, err = s.nix.Realise(ctx, r.Path, r.Output); err != nil {
+		if out, err = s.nix.Realise(ctx, r.Path, r.Output, say); err != nil {
 			return nil, err
 		}
 		s.mu.Lock()
