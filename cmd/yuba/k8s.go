@@ -3,6 +3,7 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -12,7 +13,10 @@ import (
 
 	engine "github.com/opentofu/opentofu/yuba"
 
+	"golang.org/x/term"
+
 	"fediversity.eu/yuba/method/k8s"
+	"fediversity.eu/yuba/providers/oci"
 )
 
 // environment is what the verbs on a deployed group read.
@@ -38,16 +42,32 @@ func stateEnvironment() []variable {
 func graphEnvironment() []variable { return environment()[:3] }
 
 // groupFlags say which group is worked on.
-type groupFlags struct{ file, submission string }
+type groupFlags struct {
+	file, submission, bundle string
+
+	flags *flag.FlagSet
+	group *k8s.Group // once it was read
+}
 
 func (g *groupFlags) register(f *flag.FlagSet) {
+	g.registerFile(f)
+	f.StringVar(&g.bundle, "bundle", "", "a `file` of 'yuba k8s bundle', which holds the group file and all images; all of it is verified first")
+}
+
+// registerFile leaves out -bundle, for the command that makes one.
+func (g *groupFlags) registerFile(f *flag.FlagSet) {
+	g.flags = f
 	f.StringVar(&g.file, "group", "group.json", "the group `file`")
 	f.StringVar(&g.submission, "submission", "", "the submission `file`; refused when the group file was evaluated with another one")
 }
 
-// read reads and checks the group file and the submission.
-func (g *groupFlags) read() (*k8s.Group, error) {
-	group, err := k8s.Load(g.file)
+// read reads and checks the group file and the submission. A bundle is opened by the sources, which keep it; nil is for
+// commands that need no image.
+func (g *groupFlags) read(ctx context.Context, sources *oci.Sources) (*k8s.Group, error) {
+	if g.group != nil {
+		return g.group, nil
+	}
+	group, err := g.load(ctx, sources)
 	if err != nil {
 		return nil, err
 	}
@@ -60,7 +80,30 @@ func (g *groupFlags) read() (*k8s.Group, error) {
 			return nil, err
 		}
 	}
+	g.group = group
 	return group, nil
+}
+
+func (g *groupFlags) load(ctx context.Context, sources *oci.Sources) (*k8s.Group, error) {
+	if g.bundle == "" {
+		return k8s.Load(g.file)
+	}
+	if err := onlyWith(g.flags, "a bundle: it has a group file of its own", "group"); err != nil {
+		return nil, err
+	}
+	if sources == nil {
+		sources = oci.NewSources(oci.SourceOptions{})
+		defer sources.Close()
+	}
+	path, err := filepath.Abs(g.bundle)
+	if err != nil {
+		return nil, err
+	}
+	b, err := sources.OpenBundle(ctx, path)
+	if err != nil {
+		return nil, fmt.Errorf("-bundle: %w", err)
+	}
+	return k8s.ParseBundle(path, b.Group, b.Nodes)
 }
 
 // k8sFlags are the flags that all verbs on a deployed group share.
@@ -79,16 +122,17 @@ func (k *k8sFlags) register(f *flag.FlagSet) {
 }
 
 // graph is the group's graph as settings of an engine.
-func (k *k8sFlags) graph(p process) (settings, error) {
+func (k *k8sFlags) graph(ctx context.Context, p process) (settings, error) {
 	env, err := k8s.EnvFrom(p.getenv)
 	if err != nil {
 		return settings{}, err
 	}
-	group, err := k.group.read()
+	sources := p.sources()
+	group, err := k.group.read(ctx, sources)
 	if err != nil {
 		return settings{}, err
 	}
-	if err := group.CheckSources(os.Stat); err != nil {
+	if err := p.checkSources(group); err != nil {
 		return settings{}, err
 	}
 	files, err := group.Graph(env)
@@ -99,23 +143,39 @@ func (k *k8sFlags) graph(p process) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	return settings{files: files, addresses: addresses, view: k.view, lock: k.lock, input: true}, nil
+	return settings{files: files, addresses: addresses, sources: sources, stdinTaken: group.UsesStdin(), view: k.view, lock: k.lock, input: true}, nil
+}
+
+// sources are those of the images in this process. A session closes them.
+func (p process) sources() *oci.Sources {
+	return oci.NewSources(oci.SourceOptions{Stdin: p.stdin, Environ: os.Environ()})
+}
+
+// checkSources looks whether the images are there, without opening one.
+func (p process) checkSources(group *k8s.Group) error {
+	if err := group.CheckSources(os.Stat); err != nil {
+		return err
+	}
+	if group.UsesStdin() && term.IsTerminal(int(p.stdin.Fd())) {
+		return errors.New("the group file has an image come on the standard input, which is a terminal: pipe an archive into yuba, as in './stream-image | yuba k8s apply -auto-approve'")
+	}
+	return nil
 }
 
 // configuration is what a plan in this mode works on.
-func (k *k8sFlags) configuration(p process, mode engine.Mode) (settings, error) {
+func (k *k8sFlags) configuration(ctx context.Context, p process, mode engine.Mode) (settings, error) {
 	if mode == engine.Destroy {
-		return k.teardown(p)
+		return k.teardown(ctx, p)
 	}
-	return k.graph(p)
+	return k.graph(ctx, p)
 }
 
 // teardown is the graph of a destroy, which works on what the state holds.
-func (k *k8sFlags) teardown(p process) (settings, error) {
+func (k *k8sFlags) teardown(ctx context.Context, p process) (settings, error) {
 	if _, err := k8s.EnvFrom(p.getenv); err != nil {
 		return settings{}, err
 	}
-	group, err := k.group.read()
+	group, err := k.group.read(ctx, nil)
 	if err != nil {
 		return settings{}, err
 	}
@@ -142,7 +202,7 @@ func k8sCommands() []command {
 			json:    new(engine.JSONStream),
 			about: `With a PLANFILE of 'yuba k8s plan -out' just that plan is carried out, without asking.
 A node that does not become ready is set back to its last good image; the exit code is then 1.`,
-			example: "yuba k8s apply -group=group.json -auto-approve",
+			example: "yuba k8s apply -group=group.json -auto-approve\nyuba k8s apply -bundle=group.bundle",
 			setup:   func(f *flag.FlagSet) action { return k8sApply(f, false) },
 		},
 		{
@@ -216,7 +276,7 @@ A node that does not become ready is set back to its last good image; the exit c
 					if err := noArgs(args); err != nil {
 						return err
 					}
-					set, err := k.graph(p)
+					set, err := k.graph(ctx, p)
 					if err != nil {
 						return err
 					}
@@ -246,7 +306,7 @@ The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPAC
 					if len(args) != 2 {
 						return usagef("an address and an ID are needed")
 					}
-					set, err := k.graph(p)
+					set, err := k.graph(ctx, p)
 					if err != nil {
 						return err
 					}
@@ -269,11 +329,11 @@ The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPAC
 				var g groupFlags
 				g.register(f)
 				asJSON := f.Bool("json", false, "print JSON")
-				return func(_ context.Context, p process, args []string) error {
+				return func(ctx context.Context, p process, args []string) error {
 					if err := noArgs(args); err != nil {
 						return err
 					}
-					group, err := g.read()
+					group, err := g.read(ctx, nil)
 					if err != nil {
 						return err
 					}
@@ -285,6 +345,7 @@ The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPAC
 				}
 			},
 		},
+		bundleCommand(),
 		{
 			name:    "k8s schema",
 			summary: "Print the JSON Schema of the group file.",
@@ -334,7 +395,7 @@ func k8sPlan(f *flag.FlagSet) action {
 			return err
 		}
 		options.Out = *out
-		set, err := k.configuration(p, options.Mode)
+		set, err := k.configuration(ctx, p, options.Mode)
 		if err != nil {
 			return err
 		}
@@ -345,6 +406,7 @@ func k8sPlan(f *flag.FlagSet) action {
 		}
 		defer s.close()
 		changes, err := s.Plan(ctx, options)
+		s.drain(err)
 		if err == nil && changes && *detailed {
 			return exitCode(2)
 		}
@@ -370,11 +432,14 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		var set settings
 		switch {
 		case len(args) == 0:
-			set, err = k.configuration(p, options.Mode)
+			set, err = k.configuration(ctx, p, options.Mode)
+			if err == nil && set.stdinTaken && !*approve {
+				err = usagef("the image of a node comes on the standard input, so nobody can be asked there: give -auto-approve")
+			}
 		case len(args) == 1 && !destroy:
 			o.PlanFile = args[0]
-			err = onlyWith(f, "group", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "target-file", "exclude", "exclude-file")
-			set = settings{view: k.view, lock: k.lock}
+			err = onlyWith(f, "a plan file: the plan was made with what it says", "group", "bundle", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "target-file", "exclude", "exclude-file")
+			set = settings{sources: p.sources(), view: k.view, lock: k.lock}
 		default:
 			err = usagef("unexpected argument %q", args[len(args)-1])
 		}
@@ -388,6 +453,7 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		}
 		defer s.close()
 		err = s.Apply(ctx, o)
+		s.drain(err)
 		if options.Mode == engine.Normal {
 			err = k.summarize(ctx, p, s, err)
 		}
@@ -395,12 +461,12 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 	}
 }
 
-// onlyWith refuses flags that a saved plan leaves no room for.
-func onlyWith(f *flag.FlagSet, names ...string) error {
+// onlyWith refuses flags that something else, such as a saved plan, leaves no room for.
+func onlyWith(f *flag.FlagSet, what string, names ...string) error {
 	var err error
 	f.Visit(func(x *flag.Flag) {
 		if err == nil && slices.Contains(names, x.Name) {
-			err = usagef("-%s has no place beside a plan file: the plan was made with what it says", x.Name)
+			err = usagef("-%s has no place beside %s", x.Name, what)
 		}
 	})
 	return err
@@ -409,12 +475,12 @@ func onlyWith(f *flag.FlagSet, names ...string) error {
 func k8sExport(f *flag.FlagSet) action {
 	var g groupFlags
 	g.register(f)
-	return func(_ context.Context, p process, args []string) error {
+	return func(ctx context.Context, p process, args []string) error {
 		if len(args) != 1 {
 			return usagef("one directory is needed")
 		}
 		k := k8sFlags{group: g}
-		set, err := k.graph(p)
+		set, err := k.graph(ctx, p)
 		if err != nil {
 			return err
 		}

@@ -19,7 +19,7 @@ func k8sLogs(f *flag.FlagSet) action {
 	f.Int64Var(&o.Lines, "n", -1, "print the last `number` of lines only; -1: all that there is")
 	f.BoolVar(&o.Previous, "previous", false, "print the log of before the container's last restart")
 	return func(ctx context.Context, p process, args []string) error {
-		_, namespace, node, err := g.node(p, args)
+		_, namespace, node, err := g.node(ctx, p, args)
 		if err != nil {
 			return err
 		}

@@ -20,11 +20,15 @@ import (
 	"fediversity.eu/yuba/providers/random"
 )
 
-// progress receives what providers tell about long work. Both functions may
+// progress receives what providers tell about long work. Its functions may
 // be called from several goroutines at once.
 type progress struct {
 	object func(namespace, name, message string)
 	bytes  func(ref string, sent, total int64)
+	// message is about the image ref; it may be nil.
+	message func(ref, message string)
+	// sources are where images come from; nil for those of this process.
+	sources *oci.Sources
 }
 
 var noProgress = progress{object: func(string, string, string) {}, bytes: func(string, int64, int64) {}}
@@ -53,7 +57,11 @@ func linked() []provider {
 			return kubernetes.Server(version, kubernetes.WithProgress(p.object))
 		}},
 		{oci.Address, release, func(p progress) func() tfprotov6.ProviderServer {
-			return oci.Server(version, oci.WithProgress(p.bytes))
+			options := []oci.Option{oci.WithProgress(p.bytes), oci.WithMessages(p.message)}
+			if p.sources != nil {
+				options = append(options, oci.WithSources(p.sources))
+			}
+			return oci.Server(version, options...)
 		}},
 		{random.Address, randomVersion, func(progress) func() tfprotov6.ProviderServer {
 			return random.Server(randomVersion)

@@ -18,7 +18,7 @@ func k8sRollback(f *flag.FlagSet) action {
 	approve := f.Bool("auto-approve", false, "do not ask before changing anything")
 	timeout := f.Duration("timeout", 0, "how long the pod may take to become ready, a `duration` such as 5m\n(default: rolloutTimeout of the group)")
 	return func(ctx context.Context, p process, args []string) error {
-		group, namespace, node, err := g.node(p, args)
+		group, namespace, node, err := g.node(ctx, p, args)
 		if err != nil {
 			return err
 		}

@@ -12,6 +12,7 @@ import (
 	"golang.org/x/term"
 
 	"fediversity.eu/yuba/cmd/yuba/live"
+	"fediversity.eu/yuba/providers/oci"
 	"fediversity.eu/yuba/state"
 )
 
@@ -45,12 +46,38 @@ type session struct {
 	*engine.Engine
 	display *live.Display
 	into    *os.File // of -json-into, nil without
+	sources *oci.Sources
+	stdin   bool // an image comes on the standard input
+}
+
+// drain reads the standard input to its end where an image comes there: when the registry had it, nobody has. With an
+// error, what is left is not worth waiting for.
+func (s *session) drain(err error) {
+	if s.stdin && err == nil {
+		s.sources.DrainStdin()
+	}
 }
 
 // close ends the live display, so that the terminal is left as it was.
 func (s *session) close() {
 	s.display.Close()
 	s.into.Close() // which a nil file refuses
+	s.sources.Close()
+}
+
+// display shows progress on the standard error.
+func (p process) display(v viewFlags) (*live.Display, live.Mode) {
+	mode := live.Plain
+	switch {
+	case v.json, v.concise:
+		mode = live.Off // OpenTofu's stream tells of progress; or nobody is to
+	case term.IsTerminal(int(p.stderr.Fd())) && p.getenv("TERM") != "dumb":
+		mode = live.Terminal
+	}
+	return live.New(p.stderr, live.Options{
+		Mode: mode, Colour: p.colour(p.stderr, v.noColor),
+		Size: func() (int, int) { return terminalSize(p.stderr) },
+	}), mode
 }
 
 // settings are what the flags of a command say about an engine.
@@ -58,7 +85,11 @@ type settings struct {
 	files map[string][]byte
 	// addresses are those of the objects by the names under which providers
 	// report progress on them.
-	addresses   map[string]string
+	addresses map[string]string
+	// sources are where images come from; nil for those of this process.
+	sources *oci.Sources
+	// stdinTaken says that an image comes on the standard input: there is no asking there.
+	stdinTaken  bool
 	view        viewFlags
 	lock        lockFlags
 	parallelism int
@@ -94,30 +125,25 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 			return nil, fmt.Errorf("-json-into: %w", err)
 		}
 	}
-	mode := live.Plain
-	switch {
-	case s.view.json, s.view.concise:
-		mode = live.Off // OpenTofu's stream tells of progress; or nobody is to
-	case term.IsTerminal(int(p.stderr.Fd())) && p.getenv("TERM") != "dumb":
-		mode = live.Terminal
-	}
+	display, mode := p.display(s.view)
 	rename := func(subject string) string {
 		if address, ok := s.addresses[subject]; ok {
 			return address
 		}
 		return subject
 	}
-	display := live.New(p.stderr, live.Options{
-		Mode: mode, Colour: p.colour(p.stderr, s.view.noColor),
-		Size: func() (int, int) { return terminalSize(p.stderr) },
-	})
+	if s.sources == nil {
+		s.sources = oci.NewSources(oci.SourceOptions{Environ: os.Environ()})
+	}
 	o := engine.Options{
 		Files: s.files,
 		Providers: engineProviders(progress{
 			object: func(namespace, name, message string) {
 				display.Message(rename(strings.TrimPrefix(namespace+"/"+name, "/")), message)
 			},
-			bytes: func(ref string, sent, total int64) { display.Bytes(rename(ref), sent, total) },
+			bytes:   func(ref string, sent, total int64) { display.Bytes(rename(ref), sent, total) },
+			message: func(ref, message string) { display.Message(rename(ref), message) },
+			sources: s.sources,
 		}),
 		State: store, StateAddress: config.Address,
 		StateLockAddress: config.LockAddress, StateUnlockAddress: config.UnlockAddress,
@@ -125,7 +151,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		JSON: s.view.json, JSONInto: into, NoColor: !p.colour(p.stdout, s.view.noColor),
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
-		Parallelism: s.parallelism, Input: s.input && p.mayAsk(),
+		Parallelism: s.parallelism, Input: s.input && !s.stdinTaken && p.mayAsk(),
 		Interrupts: p.interrupts(),
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
@@ -140,7 +166,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		into.Close()
 		return nil, err
 	}
-	return &session{Engine: e, display: display, into: into}, nil
+	return &session{Engine: e, display: display, into: into, sources: s.sources, stdin: s.stdinTaken}, nil
 }
 
 // event translates the engine's event for the display.

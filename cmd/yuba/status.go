@@ -61,7 +61,7 @@ func clusterEnvironment() []variable {
 }
 
 // place is where a group's nodes are.
-func (g *groupFlags) place(p process) (group *k8s.Group, namespace string, err error) {
+func (g *groupFlags) place(ctx context.Context, p process) (group *k8s.Group, namespace string, err error) {
 	env, err := k8s.EnvFrom(func(name string) string {
 		if name == "K8S_REGISTRY" {
 			return "none.invalid" // nothing here asks a registry
@@ -71,7 +71,7 @@ func (g *groupFlags) place(p process) (group *k8s.Group, namespace string, err e
 	if err != nil {
 		return nil, "", err
 	}
-	if group, err = g.read(); err != nil {
+	if group, err = g.read(ctx, nil); err != nil {
 		return nil, "", err
 	}
 	namespace, err = group.Namespace(env)
@@ -79,11 +79,11 @@ func (g *groupFlags) place(p process) (group *k8s.Group, namespace string, err e
 }
 
 // node is place with the one node that is named.
-func (g *groupFlags) node(p process, args []string) (group *k8s.Group, namespace, node string, err error) {
+func (g *groupFlags) node(ctx context.Context, p process, args []string) (group *k8s.Group, namespace, node string, err error) {
 	if len(args) != 1 {
 		return nil, "", "", usagef("one node is needed")
 	}
-	if group, namespace, err = g.place(p); err != nil {
+	if group, namespace, err = g.place(ctx, p); err != nil {
 		return nil, "", "", err
 	}
 	if !slices.Contains(group.NodeNames(), args[0]) {
@@ -105,7 +105,7 @@ func k8sStatus(f *flag.FlagSet) action {
 		if err := noArgs(args); err != nil {
 			return err
 		}
-		group, namespace, err := g.place(p)
+		group, namespace, err := g.place(ctx, p)
 		if err != nil {
 			return err
 		}
@@ -216,7 +216,7 @@ func (k *k8sFlags) summarize(ctx context.Context, p process, s *session, err err
 		return err
 	}
 	s.close() // its lines are rewritten in place
-	group, namespace, perr := k.group.place(p)
+	group, namespace, perr := k.group.place(ctx, p)
 	if perr != nil {
 		return err
 	}

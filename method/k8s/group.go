@@ -54,6 +54,8 @@ type Group struct {
 	RemovalTimeout time.Duration
 	// Nodes are all nodes, sorted by name, also those that are turned off.
 	Nodes []Node
+
+	raw []byte
 }
 
 // Node is one node of a group.

@@ -41,6 +41,7 @@ func Parse(name string, data []byte) (*Group, error) {
 		RolloutTimeout: defaultRolloutTimeout,
 		Persistence:    defaultPersistence,
 		RemovalTimeout: defaultRemovalTimeout,
+		raw:            data,
 	}
 	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "persistence", "removalTimeout", "storage", "nodes"))
 	if err := r.err(); err != nil {

@@ -249,7 +249,7 @@ func TestParsedValues(t *testing.T) {
 			}},
 		},
 	}
-	if d := cmp.Diff(want, g, cmpopts.IgnoreUnexported(Node{})); d != "" {
+	if d := cmp.Diff(want, g, cmpopts.IgnoreUnexported(Group{}, Node{})); d != "" {
 		t.Error(d)
 	}
 	if got := g.NodeNames(); !cmp.Equal(got, []string{"web"}) {
@@ -271,7 +271,7 @@ func TestParseDefaults(t *testing.T) {
 	want := &Group{File: "group.json", Dir: ".", Name: "g", Target: "all", RuntimeClass: "systemd",
 		RolloutTimeout: 10 * time.Minute, Persistence: 20 * time.Second, RemovalTimeout: 10 * time.Minute,
 		Nodes: []Node{{Name: "n", Enabled: true, Image: Image{Archive: "a"}, Tag: "t", Storage: Storage{Size: "1Gi"}}}}
-	if d := cmp.Diff(want, g, cmpopts.IgnoreUnexported(Node{})); d != "" {
+	if d := cmp.Diff(want, g, cmpopts.IgnoreUnexported(Group{}, Node{})); d != "" {
 		t.Error(d)
 	}
 }

@@ -141,7 +141,8 @@ func TestRoomsKnowOnlyTheRoomsToTheirRight(t *testing.T) {
 
 // starters are the packages that may start a process, and why.
 var starters = map[string]string{
-	root + "/providers/external": "its data source runs the program that the configuration names, and does nothing else",
+	root + "/providers/external":         "its data source runs the program that the configuration names, and does nothing else",
+	root + "/providers/oci/internal/nix": "it runs nix-store, where the configuration names a derivation",
 }
 
 // The one other way to a process is OpenTofu's own local-exec, which isn't of this house.

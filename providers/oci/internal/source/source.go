@@ -129,7 +129,18 @@ func NewStore(stdin io.Reader, n *nix.Store) *Store {
 }
 
 // Close gives back what the store holds.
-func (s *Store) Close() error { return s.stdin.close() }
+func (s *Store) Close() error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.stdin.close()
+	for name, o := range s.bundles {
+		if o.bundle != nil {
+			err = errors.Join(err, o.bundle.Close())
+		}
+		delete(s.bundles, name)
+	}
+	return err
+}
 
 // Check looks at a source without keeping it. Without deep it does only what takes no time worth mentioning: nothing is
 // built, decompressed or read to its end. say is told what takes long.
