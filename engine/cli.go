@@ -79,6 +79,7 @@ func verbs() map[string]verb {
 		"state rm":               (*cli).stateRemove,
 		"state pull":             (*cli).statePull,
 		"state push":             (*cli).statePush,
+		"state lock":             (*cli).stateLock,
 		"state replace-provider": (*cli).stateReplaceProvider,
 		"taint":                  func(c *cli, ctx context.Context, args []string) int { return c.taint(ctx, args, true) },
 		"untaint":                func(c *cli, ctx context.Context, args []string) int { return c.taint(ctx, args, false) },

@@ -67,6 +67,8 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 		op.View.Diagnostics(e.warnings)
 		e.warnings = nil
 	}
+	unlocked := &keptLocker{op.StateLocker, new(tfdiags.Diagnostics)}
+	op.StateLocker = unlocked
 	stop := &stopHook{}
 	op.Hooks = append(op.Hooks, stop)
 	l := e.local()
@@ -80,7 +82,7 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	}
 	select {
 	case <-running.Done():
-		return e.result(running)
+		return e.result(running, op.View, *unlocked.failed)
 	case <-e.opts.Interrupts:
 	}
 	stop.stop()
@@ -92,7 +94,7 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	}
 	select {
 	case <-running.Done():
-		return e.result(running)
+		return e.result(running, op.View, *unlocked.failed)
 	case <-e.opts.Interrupts:
 	}
 	op.View.FatalInterrupt()
@@ -116,9 +118,29 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	return nil, ErrReported
 }
 
-func (e *Engine) result(r *backend.RunningOperation) (*backend.RunningOperation, error) {
-	if r.Result != backend.OperationSuccess {
+func (e *Engine) result(r *backend.RunningOperation, view views.Operation, unlock tfdiags.Diagnostics) (*backend.RunningOperation, error) {
+	if len(unlock) > 0 {
+		view.Diagnostics(unlock)
+	}
+	if r.Result != backend.OperationSuccess || unlock.HasErrors() {
 		return r, ErrReported
 	}
 	return r, nil
+}
+
+// keptLocker keeps what goes wrong with unlocking for the end of an operation.
+// OpenTofu's local backend loses it when the operation fails before it begins,
+// and the lock would stay without a word.
+type keptLocker struct {
+	clistate.Locker
+	failed *tfdiags.Diagnostics
+}
+
+func (l *keptLocker) WithContext(ctx context.Context) clistate.Locker {
+	return &keptLocker{l.Locker.WithContext(ctx), l.failed}
+}
+
+func (l *keptLocker) Unlock() tfdiags.Diagnostics {
+	*l.failed = l.failed.Append(l.Locker.Unlock())
+	return nil
 }

@@ -22,7 +22,9 @@ import (
 //
 //	interface{ error; Holder() []byte }
 //
-// where Holder is the holder's lock info as JSON, nil if it isn't known.
+// where Holder is the holder's lock info as JSON, nil if it isn't known. One of
+// Unlock that means that the lock isn't held, by anyone or by whoever is to
+// release it, has a method NotHeld().
 type StateStore interface {
 	// Get returns the state; nil, nil means that there is none.
 	Get(ctx context.Context) ([]byte, error)
@@ -42,6 +44,12 @@ type StateStore interface {
 type holder interface {
 	error
 	Holder() []byte
+}
+
+// notHolder is an error of Unlock that means that the lock is not held any more.
+type notHolder interface {
+	error
+	NotHeld()
 }
 
 // errCancelled is what a cancelled operation gets that still wants to write:
@@ -142,7 +150,15 @@ func (c *stateClient) Unlock(ctx context.Context, id string) error {
 	c.mu.Unlock()
 	if err := c.store.Unlock(ctx, id); err != nil {
 		var h holder
+		var gone notHolder
 		switch {
+		case errors.As(err, &gone):
+			c.mu.Lock()
+			if held {
+				c.held = ""
+			}
+			c.mu.Unlock()
+			return err
 		case errors.As(err, &h):
 			return c.lockError(err)
 		case held && !strings.Contains(err.Error(), c.forceUnlock):

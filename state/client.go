@@ -421,7 +421,7 @@ func (c *Client) Lock(ctx context.Context, info []byte) error {
 		}
 		return withOutcome(err, "wait for the other run to end")
 	}
-	return withOutcome(err, "the state is not locked")
+	return withOutcome(err, "this run holds no lock")
 }
 
 // mayHold is the outcome of a LOCK that nobody could clear up.
@@ -526,7 +526,8 @@ func (c *Client) Unlock(ctx context.Context, id string) error {
 		u.own, u.r.body = h, h.info
 	}
 	err := u.run(ctx)
-	if err == nil && u.own != nil {
+	var gone *NotHeldError
+	if u.own != nil && (err == nil || errors.As(err, &gone)) {
 		c.mu.Lock()
 		if c.held == u.own {
 			c.held = nil
@@ -589,26 +590,23 @@ func (u *unlocking) attempt(ctx context.Context) (again bool, pause time.Duratio
 	}
 	// Servers differ in how they say that this lock is not held, and nimbolus
 	// terraform-backend may name this lock for one that isn't.
-	if holder, named := ParseLockInfo(a.body); named && holder.ID != u.id {
-		return false, 0, u.notHeld(err)
-	}
-	again, err = u.ask(ctx, err)
+	again, err = u.ask(ctx, a, err)
 	return again, 0, err
 }
 
 // notHeld is the end when the lock turns out to be another's or nobody's: an
 // attempt whose answer was lost has released it, or somebody else has.
-func (u *unlocking) notHeld(refusal error) error {
+func (u *unlocking) notHeld(a *answer, holder LockInfo) error {
 	if u.lost {
 		return nil
 	}
-	return withOutcome(refusal, "lock "+cleanText(u.id, 128)+" is not held any more")
+	return &NotHeldError{URL: u.r.to.shown, Status: a.status, ID: u.id, Holder: holder}
 }
 
 // ask finds out who holds the lock, by asking for it: the Client's own with the
 // same bytes as before, so that whatever comes of it has one ID. again says that
 // this lock is held, and another UNLOCK is due.
-func (u *unlocking) ask(ctx context.Context, refusal error) (again bool, err error) {
+func (u *unlocking) ask(ctx context.Context, refused *answer, refusal error) (again bool, err error) {
 	asks := u.own
 	if asks == nil {
 		id := rand.Text()
@@ -631,9 +629,10 @@ func (u *unlocking) ask(ctx context.Context, refusal error) (again bool, err err
 		if err := free.run(ctx); err != nil {
 			return false, err
 		}
-		return false, u.notHeld(refusal)
+		return false, u.notHeld(refused, LockInfo{})
 	case named && holder.ID != u.id:
-		return false, u.notHeld(refusal)
+		holder.Who = u.c.scrub(holder.Who)
+		return false, u.notHeld(refused, holder)
 	case named || a.ok():
 		u.lost = false
 		if u.own == nil {

@@ -199,7 +199,7 @@ func TestNobodyListens(t *testing.T) {
 	c := client(t, "http://"+addr+"/g")
 	_, err = c.Get(t.Context())
 	wantError(t, err, "connection refused")
-	wantError(t, c.Lock(t.Context(), lockOf(idA)), "connection refused", "the state is not locked")
+	wantError(t, c.Lock(t.Context(), lockOf(idA)), "connection refused", "this run holds no lock")
 	wantError(t, c.Put(t.Context(), stateOf(1, "x")), "connection refused", "the state is not saved")
 	wantError(t, c.Unlock(t.Context(), idA), "connection refused", "the state is still locked", "yuba force-unlock "+idA)
 	wantError(t, c.Delete(t.Context()), "connection refused", "the state is not deleted")
@@ -266,7 +266,7 @@ func TestLockedWhateverTheBody(t *testing.T) {
 				w.WriteHeader(tc.status)
 				_, _ = io.WriteString(w, tc.body)
 			}))
-			for _, err := range []error{c.Lock(t.Context(), lockOf(idA)), c.Put(t.Context(), stateOf(1, "")), c.Delete(t.Context()), c.Unlock(t.Context(), idA)} {
+			for _, err := range []error{c.Lock(t.Context(), lockOf(idA)), c.Put(t.Context(), stateOf(1, "")), c.Delete(t.Context())} {
 				var locked *LockedError
 				if !errors.As(err, &locked) {
 					t.Fatalf("not a LockedError: %v", err)
@@ -312,7 +312,7 @@ func TestServerWithoutLocks(t *testing.T) {
 			t.Errorf("sent %s", got)
 		}
 		c = client(t, address, func(cfg *Config) { cfg.LockAddress = address })
-		wantError(t, c.Lock(t.Context(), lockOf(idA)), fmt.Sprint(status), "the state is not locked")
+		wantError(t, c.Lock(t.Context(), lockOf(idA)), fmt.Sprint(status), "this run holds no lock")
 	}
 }
 
@@ -427,7 +427,7 @@ func TestRedirects(t *testing.T) {
 		t.Fatalf("%q, %v", data, err)
 	}
 	wantError(t, c.Put(t.Context(), stateOf(1, "")), "307", "/moved", "not followed", "the state is not saved")
-	wantError(t, c.Lock(t.Context(), lockOf(idA)), "307", "/moved", "the state is not locked")
+	wantError(t, c.Lock(t.Context(), lockOf(idA)), "307", "/moved", "this run holds no lock")
 	wantError(t, c.Unlock(t.Context(), idA), "307", "still locked")
 	wantError(t, c.Delete(t.Context()), "307", "not deleted")
 	if got := strings.Join(reached, ","); got != "GET ann" {
@@ -534,7 +534,7 @@ func TestCancel(t *testing.T) {
 		if !errors.Is(err, context.Canceled) {
 			t.Errorf("%v", err)
 		}
-		wantError(t, c.Lock(ctx, lockOf(idA)), "the state is not locked")
+		wantError(t, c.Lock(ctx, lockOf(idA)), "this run holds no lock")
 	})
 }
 

@@ -99,6 +99,33 @@ func (e *StatusError) Error() string {
 	return b.String()
 }
 
+// NotHeldError says that a lock that was to be released is not held: nobody holds
+// one, or somebody else does.
+type NotHeldError struct {
+	// URL is where, without credentials.
+	URL string
+	// Status is the HTTP status of the refusal.
+	Status int
+	// ID is the lock's that was to be released.
+	ID string
+	// Holder is who holds the lock now; without an ID nobody does.
+	Holder LockInfo
+}
+
+func (e *NotHeldError) Error() string {
+	s := fmt.Sprintf("unlock: %s: the server answers %s: lock %s is not held any more", e.URL, statusText(e.Status), cleanText(e.ID, 128))
+	switch {
+	case e.Holder.ID == "":
+		return s + ", and the state is not locked"
+	case e.Holder.Who == "":
+		return s + ", the lock is now " + e.Holder.ID
+	}
+	return s + ", " + e.Holder.Who + " holds the lock now (ID " + e.Holder.ID + ")"
+}
+
+// NotHeld tells this error from others where the type is not known.
+func (e *NotHeldError) NotHeld() {}
+
 // RequestError is a request without a usable answer: no connection, a cut one,
 // or a body that is no state.
 type RequestError struct {

@@ -27,7 +27,6 @@ const (
 	none    outcome = "no state" // of GET: there is no state
 	failed  outcome = "not done" // an error: what was to be done is not done
 	locked  outcome = "locked"   // an error: somebody else holds the lock; nothing is done
-	gone    outcome = "lost"     // of UNLOCK, an error: the lock is not held any more
 	unknown outcome = "unknown"  // an error: it is not known whether it is done
 	normal  outcome = ""         // what a server answers when nothing is wrong
 )
@@ -69,9 +68,9 @@ var outcomes = []struct {
 	{"503 with `Retry-After`", cell{done, failed}, cell{done, failed}, cell{done, unknown}, cell{done, unknown}, cell{done, failed}},
 	{"429 with `Retry-After`", cell{done, failed}, cell{done, failed}, cell{done, failed}, cell{done, failed}, cell{done, failed}},
 	{"413", both(failed), both(failed), both(failed), cell{done, failed}, both(failed)},
-	{"409 or 423 with a LockInfo", both(locked), both(locked), both(locked), both(gone), both(locked)},
+	{"409 or 423 with a LockInfo", both(locked), both(locked), both(locked), cell{done, locked}, both(locked)},
 	{"409 or 423 with nothing, a page, other JSON or text", both(locked), both(locked), both(locked), cell{done, locked}, both(locked)},
-	{"400 with a LockInfo", both(locked), both(locked), both(locked), both(gone), both(locked)},
+	{"400 with a LockInfo", both(locked), both(locked), both(locked), cell{done, locked}, both(locked)},
 	{"400 with nothing or a page", both(failed), both(failed), both(failed), cell{done, failed}, both(failed)},
 	{"401, 403", both(failed), both(failed), both(failed), both(failed), both(failed)},
 	{"404", both(none), both(failed), both(failed), cell{done, failed}, both(failed)},
@@ -204,8 +203,6 @@ func (s *setting) run() outcome {
 		got = done
 	case strings.Contains(err.Error(), "not known"):
 		got = unknown
-	case strings.Contains(err.Error(), "is not held any more"):
-		got = gone
 	case errors.As(err, &le):
 		got = locked
 	}
@@ -222,7 +219,7 @@ func (s *setting) check(got outcome, data []byte, err error) {
 		s.t.Errorf("%s: %q, but %s", got, fmt.Sprint(err), fmt.Sprintf(format, args...))
 	}
 	is := func(serial int, note string) bool { return bytes.Equal(state, stateOf(serial, note)) }
-	says := map[stateservers.Op]string{stateservers.Post: "the state is not saved", stateservers.Lock: "the state is not locked",
+	says := map[stateservers.Op]string{stateservers.Post: "the state is not saved", stateservers.Lock: "this run holds no lock",
 		stateservers.Unlock: "the state is still locked: yuba force-unlock " + idA, stateservers.Delete: "the state is not deleted"}[s.op]
 	switch {
 	case err != nil && strings.ContainsAny(err.Error(), "\n\r\x1b"):
@@ -240,7 +237,7 @@ func (s *setting) check(got outcome, data []byte, err error) {
 		lie("the state is %q", state)
 	case s.op == stateservers.Lock && got == done != (holder == idA), s.op == stateservers.Lock && s.client.HeldLock() != map[bool]string{true: idA}[got == done]:
 		lie("%q holds the lock, and the client has %q", holder, s.client.HeldLock())
-	case s.op == stateservers.Unlock && got != gone && got == done != (holder == ""), s.op == stateservers.Unlock && got == done && s.client.HeldLock() != "":
+	case s.op == stateservers.Unlock && got == done != (holder == ""), s.op == stateservers.Unlock && got == done && s.client.HeldLock() != "":
 		lie("%q holds the lock, and the client has %q", holder, s.client.HeldLock())
 	}
 }

@@ -19,6 +19,15 @@ import (
 // stateCommands are the verbs on the state itself, whatever made it.
 func stateCommands() []command {
 	return []command{
+		stockCommand("state lock", "[FLAGS]", "Show who holds the lock of the state.",
+			`Exit codes: 0 nobody holds it, 2 somebody does, 1 it could not be found out.
+
+A state server has no question for that: the lock is asked for, and what is taken so is given back at once. A run that
+begins in that moment finds it held for "state lock"; -lock-timeout lets it wait. A state in a file is only looked at.
+
+`+stateWhere,
+			"yuba -chdir=infra state lock\nTF_HTTP_ADDRESS=https://state.example.org/group yuba state lock -json",
+			varFlags, stateFlag, onOff("json", "print JSON")),
 		{
 			name:    "state serve",
 			args:    "[FLAGS]",
