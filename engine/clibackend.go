@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"time"
 
@@ -293,6 +294,11 @@ func (c *cli) httpState(config cty.Value) (h HTTPState, prepared cty.Value, diag
 	get("password", &h.Password)
 	get("headers", &h.Headers)
 	get("skip_cert_verification", &h.SkipCertVerification)
+	if v := os.Getenv("TF_HTTP_SKIP_CERT_VERIFICATION"); v != "" && err == nil && (!config.Type().HasAttribute("skip_cert_verification") || config.GetAttr("skip_cert_verification").IsNull()) {
+		if h.SkipCertVerification, err = strconv.ParseBool(v); err != nil { // stock tofu has no such variable
+			err = fmt.Errorf("TF_HTTP_SKIP_CERT_VERIFICATION is %q: set it to true or false", v)
+		}
+	}
 	get("client_ca_certificate_pem", &h.CACertificatePEM)
 	get("client_certificate_pem", &h.ClientCertificatePEM)
 	get("client_private_key_pem", &h.ClientPrivateKeyPEM)

@@ -3,6 +3,7 @@
 package state
 
 import (
+	"crypto/tls"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -55,13 +56,23 @@ type house struct {
 // pause.
 func newHouse(t testing.TB, f stateservers.Flavour) *house {
 	t.Helper()
-	h := &house{t: t, dir: t.TempDir(), server: &stateservers.Broken{Server: f.New(t, f.Login("the-password"))}}
+	return start(t, f, "the-password", nil)
+}
+
+// start is newHouse with a password and, unless it is nil, TLS.
+func start(t testing.TB, f stateservers.Flavour, password string, conf *tls.Config) *house {
+	t.Helper()
+	h := &house{t: t, dir: t.TempDir(), server: &stateservers.Broken{Server: f.New(t, f.Login(password))}}
 	ts := httptest.NewUnstartedServer(h.server)
 	ts.Config.ErrorLog = log.New(io.Discard, "", 0)
-	ts.Start()
+	if ts.TLS = conf; conf != nil {
+		ts.StartTLS()
+	} else {
+		ts.Start()
+	}
 	t.Cleanup(ts.Close)
 	h.url = ts.URL
-	h.env = f.Env(ts.URL, f.Login("the-password"))
+	h.env = f.Env(ts.URL, f.Login(password))
 	h.env["TF_HTTP_RETRY_WAIT_MIN"], h.env["TF_HTTP_RETRY_WAIT_MAX"] = "0", "0"
 	h.env["HOME"], h.env["PATH"], h.env["TF_CLI_ARGS"] = "/nonexistent", os.Getenv("PATH"), "-no-color"
 	h.write("main.tf", configuration)
@@ -170,3 +181,23 @@ func says(t testing.TB, r world.Result, texts ...string) {
 
 // unwrapped undoes the line breaks of diagnostics.
 func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
+
+// replaced replaces what must be there.
+func replaced(text, old, new string) string {
+	if !strings.Contains(text, old) {
+		panic(old + " is not in " + text)
+	}
+	return strings.ReplaceAll(text, old, new)
+}
+
+// group is the first fault of a group.
+func group(t testing.TB, name string) stateservers.Fault {
+	t.Helper()
+	for _, g := range stateservers.Groups() {
+		if g.Name == name {
+			return g.Faults[0]
+		}
+	}
+	t.Fatalf("there is no fault %q", name)
+	return stateservers.Fault{}
+}
