@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"sync"
 
 	"fediversity.eu/yuba/cmd/yuba/live"
 	"fediversity.eu/yuba/method/k8s"
@@ -61,7 +62,7 @@ func k8sBundle(f *flag.FlagSet) action {
 			case <-ctx.Done():
 			}
 		}()
-		display, _ := p.display(viewFlags{})
+		display := p.display(viewFlags{})
 		images, err := writeBundle(ctx, *out, sources, data, bundleNodes(group, display))
 		display.Close()
 		if err != nil {
@@ -82,9 +83,11 @@ func k8sBundle(f *flag.FlagSet) action {
 func bundleNodes(group *k8s.Group, display *live.Display) []oci.BundleNode {
 	var nodes []oci.BundleNode
 	for _, n := range group.EnabledNodes() {
+		// A node's work begins with the first word of it, and its line ends with the display.
+		begin := sync.OnceFunc(func() { display.Event(live.Event{Line: n.Name, Doing: "writing its image"}) })
 		nodes = append(nodes, oci.BundleNode{Name: n.Name, Source: group.Source(n),
-			Progress: func(read, total int64) { display.Bytes(n.Name, read, total) },
-			Say:      func(message string) { display.Message(n.Name, message) },
+			Progress: func(read, total int64) { begin(); display.Bytes(n.Name, read, total) },
+			Say:      func(message string) { begin(); display.Message(n.Name, message) },
 		})
 	}
 	return nodes

@@ -139,11 +139,7 @@ func (k *k8sFlags) graph(ctx context.Context, p process) (settings, error) {
 	if err != nil {
 		return settings{}, err
 	}
-	addresses, err := group.Addresses(env)
-	if err != nil {
-		return settings{}, err
-	}
-	return settings{files: files, addresses: addresses, sources: sources, stdinTaken: group.UsesStdin(), view: k.view, lock: k.lock, input: true}, nil
+	return settings{files: files, sources: sources, stdinTaken: group.UsesStdin(), view: k.view, lock: k.lock, input: true}, nil
 }
 
 // sources are those of the images in this process. A session closes them.

@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"os"
 	"strconv"
-	"strings"
 
 	engine "github.com/opentofu/opentofu/yuba"
 	"golang.org/x/term"
@@ -65,27 +64,9 @@ func (s *session) close() {
 	s.sources.Close()
 }
 
-// display shows progress on the standard error.
-func (p process) display(v viewFlags) (*live.Display, live.Mode) {
-	mode := live.Plain
-	switch {
-	case v.json, v.concise:
-		mode = live.Off // OpenTofu's stream tells of progress; or nobody is to
-	case term.IsTerminal(int(p.stderr.Fd())) && p.getenv("TERM") != "dumb":
-		mode = live.Terminal
-	}
-	return live.New(p.stderr, live.Options{
-		Mode: mode, Colour: p.colour(p.stderr, v.noColor),
-		Size: func() (int, int) { return terminalSize(p.stderr) },
-	}), mode
-}
-
 // settings are what the flags of a command say about an engine.
 type settings struct {
 	files map[string][]byte
-	// addresses are those of the objects by the names under which providers
-	// report progress on them.
-	addresses map[string]string
 	// sources are where images come from; nil for those of this process.
 	sources *oci.Sources
 	// stdinTaken says that an image comes on the standard input: there is no asking there.
@@ -125,24 +106,17 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 			return nil, fmt.Errorf("-json-into: %w", err)
 		}
 	}
-	display, mode := p.display(s.view)
-	rename := func(subject string) string {
-		if address, ok := s.addresses[subject]; ok {
-			return address
-		}
-		return subject
-	}
+	display := p.display(s.view)
+	names := &lineNames{}
 	if s.sources == nil {
 		s.sources = oci.NewSources(oci.SourceOptions{Environ: os.Environ()})
 	}
 	o := engine.Options{
 		Files: s.files,
 		Providers: engineProviders(progress{
-			object: func(namespace, name, message string) {
-				display.Message(rename(strings.TrimPrefix(namespace+"/"+name, "/")), message)
-			},
-			bytes:   func(ref string, sent, total int64) { display.Bytes(rename(ref), sent, total) },
-			message: func(ref, message string) { display.Message(rename(ref), message) },
+			object:  func(namespace, name, message string) { display.Message(names.ofObject(namespace, name), message) },
+			bytes:   func(ref string, sent, total int64) { display.Bytes(names.ofImage(ref), sent, total) },
+			message: func(ref, message string) { display.Message(names.ofImage(ref), message) },
 			sources: s.sources,
 		}),
 		State: store, StateAddress: config.Address,
@@ -156,8 +130,8 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
 	}
-	if mode == live.Terminal {
-		o.Events = func(e engine.Event) { display.Event(event(e)) }
+	if !s.view.json && !s.view.concise {
+		o.Events = func(e engine.Event) { display.Event(names.event(e)) }
 		o.Aside = display.Aside
 	}
 	e, err := engine.New(ctx, o)
@@ -167,20 +141,6 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		return nil, err
 	}
 	return &session{Engine: e, display: display, into: into, sources: s.sources, stdin: s.stdinTaken}, nil
-}
-
-// event translates the engine's event for the display.
-func event(e engine.Event) live.Event {
-	out := live.Event{Subject: e.Addr, Action: e.Action}
-	switch e.Phase {
-	case engine.Started:
-		out.Phase = live.Started
-	case engine.Done:
-		out.Phase = live.Done
-	case engine.Failed:
-		out.Phase = live.Failed
-	}
-	return out
 }
 
 // noState is the state of a command that has none.

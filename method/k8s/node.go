@@ -33,8 +33,12 @@ func (t target) labels() map[string]string {
 // the Deployment exists, thus it holds nothing but what names the node.
 func (t target) selector() map[string]string { return map[string]string{labelName: t.Name} }
 
+// ClaimSuffix is what the name of a node's PersistentVolumeClaim has behind the
+// node's.
+const ClaimSuffix = "-state"
+
 // claim returns the name of the node's PersistentVolumeClaim.
-func (t target) claim() string { return t.Name + "-state" }
+func (t target) claim() string { return t.Name + ClaimSuffix }
 
 // Names of the node's resources in the configuration. The prefixes make an HCL
 // identifier of any DNS label, also of one that starts with a digit.

@@ -7,14 +7,12 @@ import (
 	"os/signal"
 	"path/filepath"
 	"regexp"
-	"strconv"
 	"strings"
 	"syscall"
 	"testing"
-	"unicode/utf8"
-	"unsafe"
 
 	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/terminal"
 	"fediversity.eu/yuba/test/world"
 )
 
@@ -233,67 +231,11 @@ func TestHangUpDuringRollout(t *testing.T) {
 	}
 }
 
-// terminal is a pseudo terminal: what a person sees and types at.
-type terminal struct {
-	*os.File
-	out text
-	end chan struct{}
-}
-
-// onTerminal starts a command on a terminal of this size.
-func onTerminal(t *testing.T, cmd *exec.Cmd, columns, rows uint16) *terminal {
+// shows waits until the terminal shows some text.
+func shows(t *testing.T, term *terminal.Terminal, what string) {
 	t.Helper()
-	master, err := os.OpenFile("/dev/ptmx", os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { master.Close() })
-	ioctl := func(request uintptr, arg unsafe.Pointer) {
-		if _, _, e := syscall.Syscall(syscall.SYS_IOCTL, master.Fd(), request, uintptr(arg)); e != 0 {
-			t.Fatal(e)
-		}
-	}
-	var unlock, number int32
-	ioctl(syscall.TIOCSPTLCK, unsafe.Pointer(&unlock))
-	ioctl(syscall.TIOCGPTN, unsafe.Pointer(&number))
-	ioctl(syscall.TIOCSWINSZ, unsafe.Pointer(&[4]uint16{rows, columns}))
-	slave, err := os.OpenFile("/dev/pts/"+strconv.Itoa(int(number)), os.O_RDWR|syscall.O_NOCTTY, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer slave.Close()
-	cmd.Stdin, cmd.Stdout, cmd.Stderr = slave, slave, slave
-	cmd.Env = append(cmd.Env, "TERM=xterm")
-	cmd.SysProcAttr = &syscall.SysProcAttr{Setsid: true, Setctty: true, Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	term := &terminal{File: master, end: make(chan struct{})}
-	go func() {
-		defer close(term.end)
-		b := make([]byte, 4096)
-		for {
-			n, err := master.Read(b)
-			term.out.Write(b[:n])
-			if err != nil { // EIO when the last process has closed it
-				return
-			}
-		}
-	}()
-	return term
-}
-
-// shows waits until the terminal has shown some text.
-func (term *terminal) shows(t *testing.T, what string) {
-	t.Helper()
-	world.Eventually(t, what, func() bool { return strings.Contains(term.out.String(), what) })
-}
-
-// types types.
-func (term *terminal) types(t *testing.T, keys string) {
-	t.Helper()
-	if _, err := term.WriteString(keys); err != nil {
-		t.Fatal(err)
+	if !term.Wait(func(screen string) bool { return strings.Contains(screen, what) }) {
+		t.Fatalf("it has not shown %q:\n%s", what, term.Screen())
 	}
 }
 
@@ -326,66 +268,86 @@ func TestPasswordOnATerminal(t *testing.T) {
 		{"correct horse\r", "\x03", "no password"},
 	} {
 		cmd := exec.Command(world.Program(t), "state", "passwd", "ci")
-		term := onTerminal(t, cmd, 80, 24)
-		term.shows(t, "Password: ")
-		term.types(t, c.first)
-		term.shows(t, "Once more: ")
-		term.types(t, c.second)
-		<-term.end
+		term := terminal.Start(t, cmd, 80, 24)
+		shows(t, term, "Password:")
+		term.Type(c.first)
+		shows(t, term, "Once more:")
+		term.Type(c.second)
+		<-term.End
 		cmd.Wait()
-		if out := term.out.String(); strings.Contains(out, "horse") || !strings.Contains(out, c.want) {
+		if out := term.Written(); strings.Contains(out, "horse") || !strings.Contains(out, c.want) {
 			t.Errorf("want %q, got\n%s", c.want, out)
 		}
 	}
 }
 
-// On a terminal one is asked, and sees how far it is, in lines that fit.
+// On a terminal one is asked, and sees how far it is, in lines that fit, also
+// after the window was made smaller.
 func TestApplyOnATerminal(t *testing.T) {
 	t.Parallel()
-	const columns = 64
 	w := world.New(t)
-	w.Group(world.Node{Name: "web", Image: lab.Image{Behaviour: "never-ready"}})
+	w.Group(world.Node{Name: "db", Image: lab.Image{Content: "one"}}, world.Node{Name: "web", Image: lab.Image{Behaviour: "never-ready"}})
 	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "1h" })
 
 	cmd := w.Command("k8s", "apply")
-	term := onTerminal(t, cmd, columns, 24)
-	term.shows(t, "Enter a value:")
-	term.types(t, "\x03")
-	<-term.end
+	term := terminal.Start(t, cmd, 200, 24)
+	shows(t, term, "Enter a value:")
+	term.Type("\x03")
+	<-term.End
 	cmd.Wait()
-	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(term.out.String(), "nothing was changed") {
-		t.Errorf("^C at the question: %s\n%s", cmd.ProcessState, &term.out)
+	if cmd.ProcessState.ExitCode() != 1 || !strings.Contains(term.Screen(), "nothing was changed") {
+		t.Errorf("^C at the question: %s\n%s", cmd.ProcessState, term.Screen())
 	}
 	w.Unchanged()
 	w.Free()
 
 	cmd = w.Command("k8s", "apply")
-	term = onTerminal(t, cmd, columns, 24)
-	term.shows(t, "Enter a value:")
-	term.types(t, "yes\n")
-	term.shows(t, "0/1 ready: r") // running, but cut to fit
-	term.types(t, "\x03")
-	<-term.end
+	term = terminal.Start(t, cmd, 200, 24)
+	shows(t, term, "Enter a value:")
+	term.Type("yes\n")
+	shows(t, term, "✓ db: ready after ")
+	wide := regexp.MustCompile(`(?m)^  web  rolling out +[0-9ms]+  0/1 ready: running, not ready.*degraded$`)
+	if !term.Wait(wide.MatchString) {
+		t.Fatalf("no line of web:\n%s", term.Screen())
+	}
+	term.Resize(40, 24)
+	narrow := regexp.MustCompile(`(?m)^  web  rolling out +[0-9ms]+  0/1 ready: r.*…$`)
+	if !term.Wait(narrow.MatchString) {
+		t.Fatalf("no shorter line of web:\n%s", term.Screen())
+	}
+	if strings.Count(term.Screen(), "  web  rolling out") != 1 {
+		t.Errorf("traces of the wider line:\n%s", term.Screen())
+	}
+	term.Resize(200, 24)
+	term.Type("\x03")
+	<-term.End
 	cmd.Wait()
-	out := term.out.String()
 	if cmd.ProcessState.ExitCode() != 1 {
-		t.Errorf("^C during the rollout: %s\n%s", cmd.ProcessState, out)
+		t.Errorf("^C during the rollout: %s\n%s", cmd.ProcessState, term.Screen())
 	}
-	for _, want := range []string{"creation complete after", "Interrupt received", "kubernetes_rollout.node_web: creation failed after"} {
-		if !strings.Contains(out, want) {
-			t.Errorf("it does not show %q:\n%s", want, out)
-		}
-	}
-	escape := regexp.MustCompile(`\x1b\[[0-9;]*[A-Za-z]`)
-	for line := range strings.SplitSeq(out, "\n") {
-		line = escape.ReplaceAllString(strings.TrimRight(line, "\r"), "")
-		line = line[strings.LastIndex(line, "\r")+1:]
-		if live := strings.HasPrefix(line, "  kubernetes_rollout.node_web: creating ("); live && utf8.RuneCountInString(line) >= columns {
-			t.Errorf("a line for %d columns: %q", columns, line)
-		}
-	}
-	if _, rest, _ := strings.Cut(out, "creation failed after"); strings.Contains(rest, "creating (") {
-		t.Errorf("the live lines stay after the end:\n%s", out)
+	screen := term.Screen()
+	has(t, screen, "✓ db: its image is in the registry after ", "Interrupt received", "✗ web: not ready after ")
+	if strings.Contains(screen, "  web  rolling out") {
+		t.Errorf("the live lines stay after the end:\n%s", screen)
 	}
 	w.Free()
+}
+
+// A terminal that can't move its cursor, and a job of CI that has one, get lines
+// that stay.
+func TestTerminalsWithoutALiveView(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	for _, env := range []string{"TERM=dumb", "TERM=", "CI=true"} {
+		cmd := w.Command("k8s", "apply", "-auto-approve", "-replace=kubernetes_rollout.node_web")
+		cmd.Env = append(cmd.Env, env)
+		term := terminal.Start(t, cmd, 80, 24)
+		<-term.End
+		cmd.Wait()
+		out := term.Written()
+		if !strings.Contains(out, "web: ready after ") || strings.Contains(out, "✓") || strings.Contains(out, "\x1b[?7l") || env == "TERM=dumb" && strings.Contains(out, "\x1b") {
+			t.Errorf("%s: %q", env, out)
+		}
+	}
 }

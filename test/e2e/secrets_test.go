@@ -422,7 +422,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "three", ReadyAfter: 3 * time.Second}})
 	w.Env["TF_LOG"] = "trace"
 	secret.run(t, w, 1, func(said *text) {
-		world.Eventually(t, "rollout", func() bool { return strings.Contains(said.String(), "kubernetes_rollout.node_web: 0/1 ready") })
+		world.Eventually(t, "rollout", func() bool { return strings.Contains(said.String(), ": 0/1 ready") })
 		if err := server.Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}

@@ -47,7 +47,7 @@ func waiting(t *testing.T, w *world.World) (*exec.Cmd, *text) {
 		t.Fatal(err)
 	}
 	world.Eventually(t, "rollout of the new image", func() bool {
-		return w.Get("deployment/web", world.ImagePath) != good && strings.Contains(out.String(), "kubernetes_rollout.node_web: ")
+		return w.Get("deployment/web", world.ImagePath) != good && strings.Contains(out.String(), "web: rolling out (")
 	})
 	return cmd, &out
 }

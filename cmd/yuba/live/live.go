@@ -1,15 +1,13 @@
 // Package live shows long work while it goes on: on a terminal one line for
-// each object that is worked on, redrawn in place; elsewhere plain lines.
+// each node or object that is worked on, redrawn in place; elsewhere a line
+// when something changes, and every half minute what is waited for.
 package live
 
 import (
-	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"sync"
 	"time"
-	"unicode/utf8"
 )
 
 // Mode says how a Display shows what it is told.
@@ -18,10 +16,9 @@ type Mode int
 const (
 	// Off shows nothing.
 	Off Mode = iota
-	// Plain writes a line when something changes. Started and finished work
-	// is not shown: OpenTofu's own lines tell of it.
+	// Plain writes lines that stay.
 	Plain
-	// Terminal keeps one line for each object at the bottom of the screen.
+	// Terminal keeps one line for each node at the bottom of the screen.
 	Terminal
 )
 
@@ -36,28 +33,40 @@ const (
 
 // Event tells that work on an object started or ended.
 type Event struct {
-	Subject string // address of the object
-	Action  string // "create", "update", "delete", "read" or "refresh"
-	Phase   Phase
+	// Line is whose line shows it: a node, or the object itself. Several objects
+	// can share one.
+	Line string
+	// Object names the object among those of the line.
+	Object string
+	Phase  Phase
+	// Doing is what is being done, such as "rolling out"; of Started.
+	Doing string
+	// End is what is said for good when the work has ended, such as "ready". What
+	// ended well without it leaves nothing behind.
+	End string
+	// Rest is what the line shows after the end until more work starts; without
+	// it the line goes. Of Done.
+	Rest string
+	// Reason is why it failed; its first line is shown.
+	Reason string
 }
 
 // Options of a Display; the zero value of each field but Mode is usable.
 type Options struct {
 	Mode   Mode
 	Colour bool
-	// Size gives the terminal's columns and rows, at each redraw since a
-	// window can change; 80 and 24 when it is nil.
+	// Size gives the terminal's columns and rows. It is asked at each look,
+	// since a window can change; 80 and 24 when it is nil.
 	Size func() (columns, rows int)
 	// Now is the clock, for tests.
 	Now func() time.Time
-	// Tick redraws whenever it has a value, and once a quarter second when
-	// it is nil; for tests.
-	Tick <-chan time.Time
+	// Manual leaves it to the caller to Look. For tests.
+	Manual bool
 }
 
-// plainEvery is the least time between two plain lines of bytes for one
-// subject: a log wants milestones, not a stream.
-const plainEvery = 10 * time.Second
+// look is the time between two looks at what is to be shown. What happens in
+// between costs no more than a note of it.
+const look = 100 * time.Millisecond
 
 // Display shows events and messages. Its methods may be called from several
 // goroutines at once.
@@ -66,21 +75,52 @@ type Display struct {
 	o Options
 
 	mu    sync.Mutex
-	work  map[string]*item
-	order []string
-	drawn []int // the columns of each line on the screen below the last permanent one
+	lines map[string]*line
+	order []*line // as they first appeared
+	kept  strings.Builder
+	frame frame // what is on the screen
 
 	stop, stopped chan struct{}
 }
 
-// item is what is known of one object.
-type item struct {
-	action      string
-	begin       time.Time
-	running     bool
-	message     string
-	sent, total int64
-	told        time.Time // of the last plain line of bytes
+// line is what is known of one node or object.
+type line struct {
+	name    string
+	running []*work // the newest last
+	rest    string
+	message string // the current word on it: why it is not done yet, say
+	sent    int64
+	total   int64
+	plain   plainLine
+}
+
+// work is what is being done to one object.
+type work struct {
+	object, doing string
+	begin         time.Time
+}
+
+// now is the work that the line shows; nil when there is none.
+func (l *line) now() *work {
+	if len(l.running) == 0 {
+		return nil
+	}
+	return l.running[len(l.running)-1]
+}
+
+// detail is what the line says beyond its phase.
+func (l *line) detail() string {
+	var parts []string
+	if n := len(l.running); n > 1 && l.running[0].doing == l.now().doing {
+		parts = append(parts, count(n, "object"))
+	}
+	if l.total > 0 || l.sent > 0 {
+		parts = append(parts, amount(l.sent, l.total))
+	}
+	if l.message != "" {
+		parts = append(parts, l.message)
+	}
+	return strings.Join(parts, ": ")
 }
 
 // New returns a display that writes to w. The caller closes it.
@@ -91,34 +131,38 @@ func New(w io.Writer, o Options) *Display {
 	if o.Now == nil {
 		o.Now = time.Now
 	}
-	d := &Display{w: w, o: o, work: map[string]*item{}, stop: make(chan struct{}), stopped: make(chan struct{})}
-	if o.Mode != Terminal {
+	d := &Display{w: w, o: o, lines: map[string]*line{}, stop: make(chan struct{}), stopped: make(chan struct{})}
+	if o.Mode == Off || o.Manual {
 		close(d.stopped)
 		return d
 	}
-	tick := o.Tick
-	var ticker *time.Ticker
-	if tick == nil {
-		ticker = time.NewTicker(250 * time.Millisecond)
-		tick = ticker.C
-	}
 	go func() {
 		defer close(d.stopped)
-		if ticker != nil {
-			defer ticker.Stop()
-		}
+		ticker := time.NewTicker(look)
+		defer ticker.Stop()
 		for {
 			select {
 			case <-d.stop:
 				return
-			case <-tick:
-				d.mu.Lock()
-				d.redraw("")
-				d.mu.Unlock()
+			case <-ticker.C:
+				d.Look()
 			}
 		}
 	}()
 	return d
+}
+
+// Look brings what can be seen up to date. The display does so itself, ten times
+// a second.
+func (d *Display) Look() {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	switch d.o.Mode {
+	case Plain:
+		d.tell()
+	case Terminal:
+		d.redraw()
+	}
 }
 
 // Close takes the live lines off the screen. It may be called twice.
@@ -133,79 +177,86 @@ func (d *Display) Close() {
 	<-d.stopped
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.erase()
+	d.lines, d.order = map[string]*line{}, nil
+	if d.o.Mode == Terminal {
+		d.erase()
+	}
 }
 
 // Event records that work on an object started or ended.
 func (d *Display) Event(e Event) {
-	if d.o.Mode != Terminal {
+	if d.o.Mode == Off {
 		return
 	}
+	e.Doing, e.End, e.Rest = clean(e.Doing), clean(e.End), clean(e.Rest)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	it := d.item(e.Subject)
-	if e.Phase == Started {
-		it.action, it.begin, it.running = e.Action, d.o.Now(), true
-		return
-	}
-	took := d.o.Now().Sub(it.begin).Truncate(time.Second)
-	running := it.running
-	delete(d.work, e.Subject)
-	d.order = slices.DeleteFunc(d.order, func(s string) bool { return s == e.Subject })
-	switch {
-	case !running || e.Action == "refresh" || e.Action == "read":
-		if e.Phase == Failed {
-			d.redraw(d.paint(red, "✗ ") + e.Subject + ": " + verbs(e.Action).failed + "\n")
-		} // else the next tick does: what takes no time would only flicker
-	case e.Phase == Failed:
-		d.redraw(fmt.Sprintf("%s%s: %s after %s\n", d.paint(red, "✗ "), e.Subject, verbs(e.Action).failed, took))
-	default:
-		d.redraw(fmt.Sprintf("%s%s: %s after %s\n", d.paint(green, "✓ "), e.Subject, verbs(e.Action).done, took))
-	}
-}
-
-// Message sets the current word on an object: why it is not done yet, say.
-func (d *Display) Message(subject, message string) {
-	message = clean(message)
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	it := d.item(subject)
-	if it.message == message {
-		return
-	}
-	it.message = message
-	if d.o.Mode == Plain && message != "" {
-		fmt.Fprintf(d.w, "%s: %s\n", subject, message)
-	}
-}
-
-// Bytes sets how much of an object's bytes is sent.
-func (d *Display) Bytes(subject string, sent, total int64) {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	it := d.item(subject)
-	it.sent, it.total = sent, total
-	if d.o.Mode != Plain {
-		return
-	}
+	l := d.line(e.Line)
 	now := d.o.Now()
-	if it.told.IsZero() {
-		it.told = now
+	if e.Phase == Started {
+		if w := l.now(); w == nil || w.doing != e.Doing {
+			l.plain.begin(now)
+		}
+		l.running = append(l.running, &work{e.Object, e.Doing, now})
+		l.message, l.sent, l.total, l.rest = "", 0, 0, ""
+		return
 	}
-	if now.Sub(it.told) >= plainEvery {
-		it.told = now
-		fmt.Fprintf(d.w, "%s: %s\n", subject, amount(sent, total))
+	var took time.Duration
+	for i, w := range l.running {
+		if w.object == e.Object {
+			took = now.Sub(w.begin)
+			l.running = append(l.running[:i], l.running[i+1:]...)
+			break
+		}
+	}
+	l.message, l.sent, l.total, l.rest = "", 0, 0, e.Rest
+	if e.End == "" {
+		return
+	}
+	text := l.name + ": " + e.End + " after " + elapsed(took)
+	if reason, _, _ := strings.Cut(strings.TrimSpace(e.Reason), "\n"); reason != "" {
+		text += ": " + clean(reason)
+	}
+	l.plain.told = now
+	switch {
+	case d.o.Mode == Plain:
+		io.WriteString(d.w, text+"\n")
+	case e.Phase == Failed:
+		d.kept.WriteString(d.paint(red, "✗ ") + text + "\n")
+	default:
+		d.kept.WriteString(d.paint(green, "✓ ") + text + "\n")
 	}
 }
 
-func (d *Display) item(subject string) *item {
-	it := d.work[subject]
-	if it == nil {
-		it = &item{begin: d.o.Now()}
-		d.work[subject] = it
-		d.order = append(d.order, subject)
+// Message sets the current word on a line: why it is not done yet, say.
+func (d *Display) Message(name, message string) {
+	if d.o.Mode == Off {
+		return
 	}
-	return it
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.line(name)
+	if message = clean(message); l.message == message {
+		return
+	}
+	l.message = message
+	now := d.o.Now()
+	l.plain.changed = now
+	if d.o.Mode == Plain && l.now() == nil && message != "" && !l.plain.known(message, now, again) {
+		// Nobody says when this work starts and ends, so it can't wait.
+		io.WriteString(d.w, l.name+": "+message+"\n")
+	}
+}
+
+// Bytes sets how much of a line's bytes is sent.
+func (d *Display) Bytes(name string, sent, total int64) {
+	if d.o.Mode == Off {
+		return
+	}
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	l := d.line(name)
+	l.sent, l.total = sent, total
 }
 
 // Aside lets others write to the same terminal: the live lines are off the
@@ -213,136 +264,23 @@ func (d *Display) item(subject string) *item {
 func (d *Display) Aside(print func()) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
+	if d.o.Mode != Terminal {
+		print()
+		return
+	}
 	d.erase()
 	print()
-	if d.o.Mode == Terminal {
-		d.redraw("")
-	}
+	d.redraw()
 }
 
-// erase takes the live lines off the screen; the cursor is then where the
-// next permanent line goes.
-func (d *Display) erase() {
-	columns, _ := d.size()
-	if text := d.eraser(columns); text != "" {
-		io.WriteString(d.w, text)
+func (d *Display) line(name string) *line {
+	l := d.lines[name]
+	if l == nil {
+		l = &line{name: clean(name)}
+		d.lines[name] = l
+		d.order = append(d.order, l)
 	}
-	d.drawn = nil
-}
-
-// eraser is what erase writes. The cursor need not be in the first column: a
-// terminal echoes ^C where it is. A window that became narrower has wrapped
-// the lines.
-func (d *Display) eraser(columns int) string {
-	rows := 0
-	for _, width := range d.drawn {
-		rows += max(1, (width+columns-1)/columns)
-	}
-	if rows == 0 {
-		return ""
-	}
-	return fmt.Sprintf("\r\x1b[%dA\x1b[J", rows)
-}
-
-func (d *Display) size() (columns, rows int) {
-	columns, rows = d.o.Size()
-	return max(columns, 20), max(rows, 4)
-}
-
-// redraw writes permanent text and the live lines below it in one write, so
-// that a slow terminal shows no half of it.
-func (d *Display) redraw(permanent string) {
-	columns, rows := d.size()
-	var lines []string
-	for _, subject := range d.order {
-		if it := d.work[subject]; it.running {
-			lines = append(lines, d.line(subject, it, columns))
-		}
-	}
-	if room := rows - 2; len(lines) > room {
-		more := len(lines) - room + 1
-		lines = append(lines[:room-1], fmt.Sprintf("  … and %d more", more))
-	}
-	var b strings.Builder
-	b.WriteString(d.eraser(columns))
-	b.WriteString(permanent)
-	d.drawn = nil
-	for _, l := range lines {
-		b.WriteString(l + "\n")
-		d.drawn = append(d.drawn, utf8.RuneCountInString(l))
-	}
-	if b.Len() > 0 {
-		io.WriteString(d.w, b.String())
-	}
-}
-
-func (d *Display) line(subject string, it *item, columns int) string {
-	text := fmt.Sprintf("  %s: %s (%s)", subject, verbs(it.action).doing, d.o.Now().Sub(it.begin).Truncate(time.Second))
-	if it.total > 0 || it.sent > 0 {
-		text += " " + amount(it.sent, it.total)
-	}
-	if it.message != "" {
-		text += ": " + it.message
-	}
-	return cut(text, columns-1)
-}
-
-// cut shortens text to so many columns, taking each rune for one.
-func cut(text string, columns int) string {
-	if utf8.RuneCountInString(text) <= columns {
-		return text
-	}
-	return string([]rune(text)[:columns-1]) + "…"
-}
-
-// clean makes one harmless line of text that came from a server.
-func clean(text string) string {
-	return strings.Map(func(r rune) rune {
-		if r < 0x20 || r == 0x7f || (r >= 0x80 && r < 0xa0) {
-			return ' '
-		}
-		return r
-	}, text)
-}
-
-func amount(sent, total int64) string {
-	if total <= 0 {
-		return size(sent)
-	}
-	return fmt.Sprintf("%s of %s (%d %%)", size(sent), size(total), sent*100/total)
-}
-
-// size writes a number of bytes with three digits at the most.
-func size(n int64) string {
-	const unit = 1024
-	if n < unit {
-		return fmt.Sprintf("%d B", n)
-	}
-	value, suffix := float64(n)/unit, 0
-	for value >= unit && suffix < 3 {
-		value /= unit
-		suffix++
-	}
-	return fmt.Sprintf("%.3g %ciB", value, "KMGT"[suffix])
-}
-
-// words are the forms of an action, as OpenTofu's own lines have them.
-type words struct{ doing, done, failed string }
-
-func verbs(action string) words {
-	switch action {
-	case "create":
-		return words{"creating", "creation complete", "creation failed"}
-	case "update":
-		return words{"modifying", "modifications complete", "modification failed"}
-	case "delete":
-		return words{"destroying", "destruction complete", "destruction failed"}
-	case "read":
-		return words{"reading", "read complete", "read failed"}
-	case "refresh":
-		return words{"refreshing", "refreshed", "refresh failed"}
-	}
-	return words{"working", "complete", "failed"}
+	return l
 }
 
 const (
