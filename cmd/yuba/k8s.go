@@ -25,6 +25,7 @@ func environment() []variable {
 		{"KUBE_CONFIG_PATH", "kubeconfig file of the cluster"},
 		{"K8S_REGISTRY", "registry, HOST[:PORT][/PATH], as deployer and cluster reach it"},
 		{"K8S_NAMESPACE", "namespace of the target 'all' (default fediversity)"},
+		{"KUBE_FORCE_CONFLICTS", "true takes fields that other field managers own"},
 		{"REGISTRY_AUTH_FILE", "credentials of the registry, containers-auth.json(5)"},
 	}, stateEnvironment()...)
 }

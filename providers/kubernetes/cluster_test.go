@@ -434,6 +434,24 @@ func TestConflictNamesManagerAndField(t *testing.T) {
 	if i.exists() {
 		t.Error("a failed create is in state")
 	}
+	// Who doesn't write the configuration can let one run take them.
+	for value, want := range map[string]string{"perhaps": "KUBE_FORCE_CONFLICTS", "false": "owned by"} {
+		c.env["KUBE_FORCE_CONFLICTS"] = value
+		if w, diags := c.tryWalk(); w == nil || errorsOf(diags) != "" {
+			says(t, errorsOf(diags), want)
+			continue
+		}
+		_, s := c.walk().tryPlan(i, a)
+		says(t, s, want, "KUBE_FORCE_CONFLICTS=true")
+	}
+	c.env["KUBE_FORCE_CONFLICTS"] = "true"
+	if p := c.walk().plan(object(), a); p.noop() {
+		t.Error("nothing is planned")
+	}
+	if _, s := c.walk().tryPlan(i, with(a["manifest"].(map[string]any), map[string]any{"force_conflicts": false})); !strings.Contains(s, "owned by") {
+		t.Error("the resource's own word does not count")
+	}
+	delete(c.env, "KUBE_FORCE_CONFLICTS")
 	c.put(i, with(a["manifest"].(map[string]any), map[string]any{"force_conflicts": true}))
 	if got := c.field(configMaps, "a", "data", "k"); got != "ours" {
 		t.Errorf("it is %v", got)
@@ -648,7 +666,11 @@ func TestAdmissionRefusesAtPlan(t *testing.T) {
 		policies: {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicy", "metadata": map[string]any{"name": c.ns},
 			"spec": map[string]any{
 				"matchConstraints": map[string]any{"resourceRules": []any{map[string]any{"apiGroups": []any{""}, "apiVersions": []any{"v1"}, "operations": []any{"CREATE", "UPDATE"}, "resources": []any{"configmaps"}}}},
-				"validations":      []any{map[string]any{"expression": "object.metadata.name != 'bad'", "message": "no bad names here"}},
+				"validations": []any{
+					map[string]any{"expression": "object.metadata.name != 'bad'", "message": "no bad names here"},
+					// A denial is one whatever its words.
+					map[string]any{"expression": "object.metadata.name != 'ownerless'", "message": "namespaces \"owner\" not found"},
+				},
 			}},
 		bindings: {"apiVersion": "admissionregistration.k8s.io/v1", "kind": "ValidatingAdmissionPolicyBinding", "metadata": map[string]any{"name": c.ns},
 			"spec": map[string]any{"policyName": c.ns, "validationActions": []any{"Deny"},
@@ -666,7 +688,19 @@ func TestAdmissionRefusesAtPlan(t *testing.T) {
 	if !strings.Contains(s, "no bad names here") || !strings.Contains(s, "ConfigMap "+c.ns+"/bad") {
 		t.Errorf("it says: %s", s)
 	}
+	_, s = c.walk().tryPlan(object(), with(configMap(c.ns, "ownerless", nil)))
+	says(t, s, "The API server refuses ConfigMap "+c.ns+"/ownerless", `namespaces "owner" not found`)
 	c.put(object(), with(configMap(c.ns, "good", nil)))
+	// What the same apply can make is no refusal: a pod with its service account.
+	account := map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "own", "namespace": c.ns}}
+	pod := map[string]any{"apiVersion": "v1", "kind": "Pod", "metadata": map[string]any{"name": "p", "namespace": c.ns},
+		"spec": map[string]any{"serviceAccountName": "own", "containers": []any{map[string]any{"name": "c", "image": "r.invalid/x:1"}}}}
+	one, two := object(), object()
+	w := c.walk()
+	first, second := w.plan(one, with(account)), w.plan(two, with(pod))
+	w = c.walk()
+	w.apply(first)
+	w.apply(second)
 }
 
 // A reason not to touch an object stops the apply and not the plan, asks the

@@ -5,7 +5,9 @@ package kubernetes
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
+	"strconv"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -28,6 +30,10 @@ const Address = "registry.opentofu.org/fediversity/kubernetes"
 // objects that exist makes conflicts with the old name.
 const DefaultFieldManager = "yuba"
 
+// EnvForceConflicts is the environment variable that lets applies take fields from
+// other field managers, for those who don't write the configuration themselves.
+const EnvForceConflicts = "KUBE_FORCE_CONFLICTS"
+
 // DefaultTimeout is the time that a rollout or a delete has when the
 // configuration names none.
 const DefaultTimeout = "10m"
@@ -40,6 +46,7 @@ type options struct {
 	getenv    func(string) string
 	persist   time.Duration
 	timeout   time.Duration // of what has none of its own
+	force     bool          // objects that don't say otherwise take fields from others
 }
 
 // Option changes how a server of this provider works.
@@ -164,6 +171,14 @@ func (p *kubernetesProvider) Configure(ctx context.Context, req provider.Configu
 			return
 		}
 		*set.to = d
+	}
+	if text := p.options.getenv(EnvForceConflicts); text != "" {
+		force, err := strconv.ParseBool(text)
+		if err != nil {
+			resp.Diagnostics.AddError("Bad environment variable "+EnvForceConflicts, fmt.Sprintf("%q is neither true nor false", text))
+			return
+		}
+		options.force = force
 	}
 	s := &session{options: options}
 	p.session, resp.ResourceData, resp.DataSourceData = s, s, s

@@ -52,7 +52,7 @@ func (r *objectResource) Schema(_ context.Context, _ resource.SchemaRequest, res
 			},
 			"force_conflicts": schema.BoolAttribute{
 				Optional:    true,
-				Description: "Take fields of the manifest from other field managers.",
+				Description: "Take fields of the manifest from other field managers. Default: the environment variable " + EnvForceConflicts + ", else false.",
 			},
 			"unless": schema.StringAttribute{
 				Optional: true, WriteOnly: true,
@@ -469,8 +469,17 @@ func conflictError(conflicts []client.Conflict) string {
 			fmt.Fprintf(&b, "  - %s: owned by %q\n", f, m)
 		}
 	}
-	b.WriteString("Set force_conflicts = true to take these fields, or remove them from the manifest to leave them to their managers.")
+	b.WriteString("To take these fields, run once more with " + EnvForceConflicts + "=true in the environment (or force_conflicts = true on this " +
+		"resource). To leave them to their managers, remove them from the manifest, or have their managers set what it says.")
 	return b.String()
+}
+
+// force says whether fields of others may be taken.
+func (r *objectResource) force(a attrs) bool {
+	if a["force_conflicts"].IsNull() && r.session != nil {
+		return r.session.force
+	}
+	return a.bool("force_conflicts")
 }
 
 // applied is one apply, with all that it needs to know.

@@ -72,7 +72,8 @@ func (r *objectResource) create(ctx context.Context, c *client.Client, x *applie
 				continue
 			}
 			err = aerr
-			if err == nil || !strings.Contains(err.Error(), "could not find the requested resource") {
+			var none *client.NoPathError
+			if !errors.As(err, &none) {
 				return live, warnings, err
 			}
 		} else if !errors.As(err, &notServed) {
@@ -144,7 +145,7 @@ func (r *objectResource) prepare(_ context.Context, raw tftypes.Value, diags *di
 		diags.AddError("Bad manifest", err.Error())
 		return nil, nil
 	}
-	return plan, &applied{id: id, manifest: manifest, force: plan.bool("force_conflicts")}
+	return plan, &applied{id: id, manifest: manifest, force: r.force(plan)}
 }
 
 // stop adds an error when the configuration has a reason against the apply.

@@ -104,7 +104,7 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	if !whole || replaced {
 		return
 	}
-	x := &applied{id: id, kind: k, manifest: manifest, force: plan.bool("force_conflicts"), dryRun: true, memory: mem, drifted: n.Drifted}
+	x := &applied{id: id, kind: k, manifest: manifest, force: r.force(plan), dryRun: true, memory: mem, drifted: n.Drifted}
 	if state == nil {
 		if k.Namespaced && !r.namespaceReady(ctx, id.namespace) {
 			return
@@ -122,7 +122,7 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 			}
 			return
 		}
-		if unanswerable(err) {
+		if client.NoAnswer(err) {
 			return
 		}
 		// Not at the attribute: the whole manifest would be shown before the reason.
@@ -180,14 +180,6 @@ func (r *objectResource) namespaceReady(ctx context.Context, name string) bool {
 		return true // who may not read namespaces may still write in them
 	}
 	return ns != nil && metaString(ns, "deletionTimestamp") == ""
-}
-
-// unanswerable says whether a refused dry run tells nothing about the apply:
-// what it misses may be made by the same apply.
-func unanswerable(err error) bool {
-	text := err.Error()
-	return strings.Contains(text, "not found") || strings.Contains(text, "could not find the requested resource") ||
-		strings.Contains(text, "does not support dry run")
 }
 
 func replace(resp *resource.ModifyPlanResponse, paths ...path.Path) {

@@ -246,8 +246,9 @@ func (c *Client) Kind(ctx context.Context, gvk schema.GroupVersionKind) (Kind, e
 		}
 		return kinds, err
 	})
+	var none *NoPathError
 	switch {
-	case apierrors.IsNotFound(err):
+	case errors.As(err, &none) || apierrors.IsNotFound(err):
 		return Kind{}, missing
 	case err != nil:
 		return Kind{}, err
@@ -448,7 +449,7 @@ func statusError(resp *http.Response, body []byte) error {
 	reason := metav1.StatusReasonUnknown
 	switch resp.StatusCode {
 	case http.StatusNotFound:
-		reason = metav1.StatusReasonNotFound
+		return &NoPathError{Answer: msg}
 	case http.StatusUnauthorized:
 		reason = metav1.StatusReasonUnauthorized
 	case http.StatusForbidden:
@@ -486,12 +487,21 @@ func (e *UnreachableError) Error() string {
 
 func (e *UnreachableError) Unwrap() error { return e.Err }
 
+// NoPathError is a 404 that is no API server's word about an object: it comes from
+// something on the way, such as a load balancer that has no API server at the
+// moment, or says that nothing at all is served at this path. It must never be
+// taken for an object that is gone.
+type NoPathError struct{ Answer string }
+
+func (e *NoPathError) Error() string { return e.Answer }
+
 // Transient says whether err is about the API server or the way to it, and not
 // about what was asked: who waits for something can go on waiting.
 func Transient(err error) bool {
 	var away *UnreachableError
+	var path *NoPathError
 	var status *apierrors.StatusError
-	return errors.As(err, &away) || errors.As(err, &status) &&
+	return errors.As(err, &away) || errors.As(err, &path) || errors.As(err, &status) &&
 		(status.ErrStatus.Code >= 500 || status.ErrStatus.Code == http.StatusTooManyRequests)
 }
 
@@ -503,6 +513,10 @@ func (c *Client) explain(r request, err error) error {
 			return fmt.Errorf("the API server %s does not accept the credentials of the kubeconfig: %w", c.Server(), err)
 		}
 		return err
+	}
+	var none *NoPathError
+	if errors.As(err, &none) {
+		return fmt.Errorf("%s %s: %w", r.method, c.Server()+r.path, err)
 	}
 	var ue *url.Error
 	if errors.As(err, &ue) {

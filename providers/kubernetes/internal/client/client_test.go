@@ -3,6 +3,7 @@ package client
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net/http"
 	"net/http/httptest"
 	"strings"
@@ -68,6 +69,8 @@ func TestAnswersOfProxies(t *testing.T) {
 			c, _ := answers(t, tt.answers...)
 			_, err := get(c)
 			switch {
+			case apierrors.IsNotFound(err):
+				t.Errorf("a proxy's answer says that the object is gone: %v", err)
 			case tt.want == "" && err != nil:
 				t.Error(err)
 			case tt.want != "" && (err == nil || !strings.Contains(err.Error(), tt.want)):
@@ -169,5 +172,34 @@ func TestMemo(t *testing.T) {
 	m.entries["a"].sem <- struct{}{}
 	if _, err := m.do(done, "a", ask(1, nil)); !errors.Is(err, context.Canceled) {
 		t.Errorf("who waits cannot be interrupted: %v", err)
+	}
+}
+
+// Whether a refused dry run says something about the apply is no matter of words
+// that anybody could say.
+func TestNoAnswer(t *testing.T) {
+	status := func(code int32, reason metav1.StatusReason, message string) error {
+		return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: message}}
+	}
+	for name, tt := range map[string]struct {
+		err  error
+		want bool
+	}{
+		"namespace to come":       {status(404, metav1.StatusReasonNotFound, `namespaces "x" not found`), true},
+		"kind to come":            {status(404, metav1.StatusReasonNotFound, `the server could not find the requested resource`), true},
+		"service account to come": {status(403, metav1.StatusReasonForbidden, `pods "p" is forbidden: error looking up service account ns/own: serviceaccount "own" not found`), true},
+		"RuntimeClass to come":    {status(403, metav1.StatusReasonForbidden, `pods "p" is forbidden: pod rejected: RuntimeClass "systemd" not found`), true},
+		"webhook without dry run": {status(400, metav1.StatusReasonBadRequest, `admission webhook "a.example" does not support dry run`), true},
+		"webhook's denial":        {status(403, metav1.StatusReasonForbidden, `admission webhook "a.example" denied the request: owner not found`), false},
+		"webhook that quotes":     {status(403, metav1.StatusReasonForbidden, `admission webhook "a.example" denied the request: pods "p" is forbidden: pod rejected: RuntimeClass "x" not found`), false},
+		"policy's denial":         {status(422, metav1.StatusReasonInvalid, `configmaps "a" is forbidden: ValidatingAdmissionPolicy 'p' denied request: team not found`), false},
+		"what is not valid":       {status(422, metav1.StatusReasonInvalid, `Deployment.apps "web" is invalid: spec: volume "x" not found`), false},
+		"webhook that is away":    {status(500, metav1.StatusReasonInternalError, `failed calling webhook "a.example": service "a" not found`), false},
+		"proxy's page":            {&NoPathError{Answer: "the server answered 404 Not Found"}, false},
+		"no answer":               {errors.New("not found"), false},
+	} {
+		if got := NoAnswer(fmt.Errorf("dry run: %w", tt.err)); got != tt.want {
+			t.Errorf("%s: %v", name, got)
+		}
 	}
 }

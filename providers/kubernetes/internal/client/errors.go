@@ -85,3 +85,29 @@ func immutable(message string) bool {
 func NamespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, "NamespaceTerminating")
 }
+
+// looksUp are the words of the API server's own admission plugins (ServiceAccount,
+// RuntimeClass, Priority) for another object that a pod needs. A webhook or policy
+// can't forge them: its words come after its name.
+var looksUp = regexp.MustCompile(`^pods "[^"]*" is forbidden: (error looking up service account \S+: serviceaccount "[^"]*" not found|` +
+	`pod rejected: RuntimeClass "[^"]*" not found|no PriorityClass with name \S+ was found)$`)
+
+// NoAnswer says whether a refused dry run tells nothing about an apply later on:
+// what it misses may be made before, or nobody may be asked.
+func NoAnswer(err error) bool {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		return false
+	}
+	s := status.ErrStatus
+	switch s.Reason {
+	case metav1.StatusReasonNotFound:
+		return true // the namespace, or the kind
+	case metav1.StatusReasonForbidden:
+		return looksUp.MatchString(s.Message)
+	case metav1.StatusReasonBadRequest:
+		// apierrors of k8s.io/apiserver/pkg/admission/plugin/webhook/errors.
+		return strings.HasPrefix(s.Message, "admission webhook ") && strings.HasSuffix(s.Message, " does not support dry run")
+	}
+	return false
+}
