@@ -812,7 +812,7 @@ func TestNamespace(t *testing.T) {
 	}
 	hold(`["example.com/hold"]`)
 	s := c.walk().tryDestroy(ctx, ns)
-	for _, want := range []string{"Namespace " + name, "not gone within 30s", "example.com/hold", "remaining"} {
+	for _, want := range []string{"Namespace " + name, "not gone within 30s", "example.com/hold", "remaining", "\n  - ConfigMap a, held by the finalizers example.com/hold"} {
 		if !strings.Contains(s, want) {
 			t.Errorf("error lacks %q: %s", want, s)
 		}

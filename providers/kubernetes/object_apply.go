@@ -183,6 +183,7 @@ func (r *objectResource) established(ctx context.Context, c *client.Client, x *a
 	}
 	wctx, cancel := context.WithTimeout(ctx, timeout)
 	defer cancel()
+	var errs tolerance
 	for {
 		why := "no condition Established yet"
 		for _, cond := range conditionsOf(live) {
@@ -202,7 +203,7 @@ func (r *objectResource) established(ctx context.Context, c *client.Client, x *a
 		switch {
 		case err == nil:
 			live = next
-		case wctx.Err() == nil && !client.Transient(err):
+		case wctx.Err() == nil && !errs.allows(err, time.Now()):
 			return err
 		}
 	}
@@ -279,73 +280,6 @@ func propagation(k client.Kind) metav1.DeletionPropagation {
 		return metav1.DeletePropagationForeground
 	}
 	return metav1.DeletePropagationBackground
-}
-
-// waitGone waits until the object of that uid is gone. When time is up, or ctx
-// ends, the error says what holds it.
-func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k client.Kind, id identity, uid string, timeout time.Duration) error {
-	wctx, cancel := context.WithTimeout(ctx, timeout)
-	defer cancel()
-	started := time.Now()
-	said := ""
-	why := "it is being deleted"
-	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
-		obj, err := c.Get(wctx, k, id.namespace, id.name)
-		switch {
-		case apierrors.IsNotFound(err):
-			return nil
-		case err != nil && wctx.Err() == nil && !client.Transient(err):
-			return err
-		case err == nil && metaString(obj, "uid") != uid:
-			return nil // somebody made another one since
-		case err == nil:
-			why = holds(obj)
-			if why != said && time.Since(started) > 2*time.Second {
-				said = why
-				r.progress(id.namespace, id.name, "still there: "+why)
-			}
-		}
-		if !sleep(wctx, pause) {
-			return interrupted(ctx, fmt.Errorf("%s was not gone within %s: %s", id.label(), timeout, why))
-		}
-	}
-}
-
-// finalizers that Kubernetes itself uses, and what they wait for.
-var finalizerMeaning = map[string]string{
-	"kubernetes.io/pvc-protection": "a pod still uses the claim",
-	"kubernetes.io/pv-protection":  "a claim still uses the volume",
-	"foregroundDeletion":           "its dependents, such as pods, are not gone yet",
-	"orphan":                       "its dependents are being released",
-}
-
-// holds says what keeps an object that is being deleted.
-func holds(obj client.Object) string {
-	var parts []string
-	if ts := metaString(obj, "deletionTimestamp"); ts != "" {
-		parts = append(parts, "deletionTimestamp "+ts)
-	} else {
-		parts = append(parts, "it has no deletionTimestamp")
-	}
-	if fin, _ := metaOf(obj)["finalizers"].([]any); len(fin) > 0 {
-		var names []string
-		for _, f := range fin {
-			name := fmt.Sprint(f)
-			if meaning := finalizerMeaning[name]; meaning != "" {
-				name += " (" + meaning + ")"
-			}
-			names = append(names, name)
-		}
-		parts = append(parts, "held by the finalizers "+strings.Join(names, ", "))
-	}
-	if obj["kind"] == "Namespace" {
-		for _, c := range conditionsOf(obj) {
-			if c.status == "True" && strings.HasPrefix(c.kind, "Namespace") {
-				parts = append(parts, c.message)
-			}
-		}
-	}
-	return strings.Join(parts, "; ")
 }
 
 // sleep waits for d, false when ctx ends first.

@@ -267,6 +267,33 @@ func (c *Client) Kind(ctx context.Context, gvk schema.GroupVersionKind) (Kind, e
 	return Kind{}, missing
 }
 
+// KindOf finds the kind of a resource ("configmaps") of an API group ("" for the
+// core one) in the version that the server prefers.
+func (c *Client) KindOf(ctx context.Context, group, resource string) (Kind, error) {
+	gv := schema.GroupVersion{Version: "v1"}
+	if group != "" {
+		body, _, err := c.send(ctx, request{method: http.MethodGet, path: "/apis/" + url.PathEscape(group)})
+		if err != nil {
+			return Kind{}, err
+		}
+		var g metav1.APIGroup
+		if err := json.Unmarshal(body, &g); err != nil {
+			return Kind{}, fmt.Errorf("API group %s from %s: %w", group, c.Server(), err)
+		}
+		gv = schema.GroupVersion{Group: group, Version: g.PreferredVersion.Version}
+	}
+	kinds, err := c.discover(ctx, gv)
+	if err != nil {
+		return Kind{}, err
+	}
+	for _, k := range kinds {
+		if k.Resource == resource {
+			return k, nil
+		}
+	}
+	return Kind{}, fmt.Errorf("%s serves no %s in %s", c.Server(), resource, gv)
+}
+
 // KnownKind is Kind without a request; ok is false when that would need one.
 func (c *Client) KnownKind(gvk schema.GroupVersionKind) (k Kind, ok bool) {
 	if k, ok = builtin(gvk); ok {
