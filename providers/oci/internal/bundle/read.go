@@ -108,7 +108,7 @@ func damaged(what string, args ...any) error {
 
 // verify reads the whole file.
 func (b *Bundle) verify(ctx context.Context, size int64) error {
-	r := bufio.NewReaderSize(blob.Context(ctx, io.NewSectionReader(b.file, 0, size)), 1<<20)
+	r := bufio.NewReaderSize(blob.Context(ctx, io.NewSectionReader(b.file, 0, size)), 64<<10)
 	var sums bytes.Buffer
 	sums.WriteString(comment)
 	var listed []byte

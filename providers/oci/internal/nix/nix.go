@@ -103,7 +103,7 @@ func (s *Store) Realise(ctx context.Context, drv, out string, say func(string)) 
 	// In a process group of its own, so that an interrupt at the terminal comes by way of yuba, and reaches what
 	// nix-store has started.
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true}
-	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGINT) }
+	cmd.Cancel = func() error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGTERM) }
 	cmd.WaitDelay = patience
 	err = cmd.Run()
 	if ctx.Err() != nil {
