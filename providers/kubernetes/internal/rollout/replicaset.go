@@ -62,6 +62,8 @@ func judgeReplicaSet(rs Object) (message, stuck string) {
 	switch {
 	case strings.Contains(text, "exceeded quota"):
 		return "the namespace's quota leaves no room for the pod: " + str(c, "reason") + note(text), ""
+	case strings.Contains(text, "failed quota") && strings.Contains(text, "must specify"):
+		message = "the namespace's quota wants requests or limits that the pod does not have: " + str(c, "reason") + note(text)
 	case strings.Contains(text, "failed calling webhook"), strings.Contains(text, "timeout"), strings.Contains(text, "etcdserver"):
 		return message, ""
 	case strings.Contains(text, "error looking up service account"):
