@@ -54,14 +54,7 @@ func k8sBundle(f *flag.FlagSet) action {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		interrupts := p.interrupts()
-		go func() {
-			select {
-			case <-interrupts:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
+		p.cancelOnInterrupt(ctx, cancel)
 		display := p.display(viewFlags{})
 		images, err := writeBundle(ctx, *out, sources, data, bundleNodes(group, display))
 		display.Close()

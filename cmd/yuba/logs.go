@@ -15,16 +15,29 @@ func k8sLogs(f *flag.FlagSet) action {
 	var g groupFlags
 	g.register(f)
 	var o kubernetes.LogOptions
+	const lines = "print the last `number` of lines only; -1: all that there is"
 	f.BoolVar(&o.Follow, "f", false, "go on until the container ends")
-	f.Int64Var(&o.Lines, "n", -1, "print the last `number` of lines only; -1: all that there is")
+	f.Int64Var(&o.Lines, "tail", -1, lines)
+	f.Int64Var(&o.Lines, "n", -1, "the same as -tail, a `number`")
 	f.BoolVar(&o.Previous, "previous", false, "print the log of before the container's last restart")
+	f.BoolVar(&o.Previous, "p", false, "the same as -previous")
+	f.Var((*duration)(&o.Since), "since", "leave out what is older than a `duration` such as 10m")
+	f.BoolVar(&o.Timestamps, "timestamps", false, "print the time before each line")
+	f.BoolVar(&o.Journal, "journal", false, "print systemd's journal instead of its console")
+	f.Var((*strs)(&o.Units), "u", "print the journal of this `unit`, such as nginx.service; may be given several times")
 	return func(ctx context.Context, p process, args []string) error {
 		_, namespace, node, err := g.node(ctx, p, args)
 		if err != nil {
 			return err
 		}
-		if o.Follow && o.Previous {
+		journal := o.Journal || len(o.Units) > 0
+		switch {
+		case o.Follow && o.Previous:
 			return usagef("-f and -previous exclude each other: what has ended says no more")
+		case journal && o.Previous:
+			return usagef("-previous is about the console: the journal of a container that has ended is gone, unless the node keeps it below /var/lib")
+		case journal && o.Timestamps:
+			return usagef("-timestamps is about the console: a journal has times by itself")
 		}
 		c, err := p.cluster()
 		if err != nil {

@@ -87,6 +87,18 @@ func interrupts() <-chan struct{} {
 	return out
 }
 
+// cancelOnInterrupt cancels what there is nothing to clean up after.
+func (p process) cancelOnInterrupt(ctx context.Context, cancel context.CancelFunc) {
+	interrupts := p.interrupts()
+	go func() {
+		select {
+		case <-interrupts:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
+}
+
 // exitCode is an error that says no more than the code to exit with: what
 // there was to say has been said.
 type exitCode int
@@ -237,13 +249,23 @@ func find(args []string) (_ *command, rest []string, help bool, _ error) {
 	}
 	switch {
 	case len(in) == 0:
-		return nil, nil, false, fmt.Errorf("there is no command %q; 'yuba -h' lists the commands", args[0])
+		return nil, nil, false, fmt.Errorf("there is no command %q%s; 'yuba -h' lists the commands", args[0], didYouMean(args[0], firstWords(all)))
 	case len(args) == 1 || isHelp(args[1]) && len(args) == 2:
 		return groupHelp(args[0]), nil, false, nil
 	case isHelp(args[1]):
 		return find(append([]string{"help", args[0]}, args[2:]...))
 	}
-	return nil, nil, false, fmt.Errorf("%s has no command %q; it has: %s", args[0], args[1], strings.Join(in, ", "))
+	return nil, nil, false, fmt.Errorf("%s has no command %q%s; it has: %s", args[0], args[1], didYouMean(args[1], in), strings.Join(in, ", "))
+}
+
+// firstWords are those with which commands begin.
+func firstWords(all []command) []string {
+	var out []string
+	for _, c := range all {
+		first, _, _ := strings.Cut(c.name, " ")
+		out = append(out, first)
+	}
+	return out
 }
 
 func isHelp(arg string) bool {

@@ -7,8 +7,8 @@ import (
 	"flag"
 	"fmt"
 	"strings"
-	"time"
 
+	"fediversity.eu/yuba/cmd/yuba/live"
 	"fediversity.eu/yuba/providers/kubernetes"
 )
 
@@ -28,10 +28,9 @@ func k8sRollback(f *flag.FlagSet) action {
 		} else if *timeout > 0 {
 			within = *timeout
 		}
-		said := time.Now()
-		c, err := p.cluster(kubernetes.WithProgress(func(_, name, message string) {
-			fmt.Fprintf(p.stderr, "%s: %s [%s]\n", name, message, time.Since(said).Round(time.Second))
-		}))
+		display := p.display(viewFlags{})
+		defer display.Close()
+		c, err := p.cluster(kubernetes.WithProgress(func(_, name, message string) { display.Message(name, message) }))
 		if err != nil {
 			return err
 		}
@@ -54,18 +53,18 @@ func k8sRollback(f *flag.FlagSet) action {
 				return errors.New("not approved, nothing was changed; -auto-approve does not ask")
 			}
 		}
-		said = time.Now()
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		interrupts := p.interrupts()
-		go func() {
-			select {
-			case <-interrupts:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
-		if err := c.Rollback(ctx, namespace, node, within); err != nil {
+		p.cancelOnInterrupt(ctx, cancel)
+		display.Event(live.Event{Line: node, Doing: "rolling back"})
+		err = c.Rollback(ctx, namespace, node, within)
+		end := live.Event{Line: node, Phase: live.Done, End: "ready"}
+		if err != nil {
+			end.Phase, end.End = live.Failed, "not ready"
+		}
+		display.Event(end)
+		display.Close()
+		if err != nil {
 			return fmt.Errorf("%s: %w", node, err)
 		}
 		fmt.Fprintf(p.stdout, "%s runs its last good image again, and is ready. The next apply tries what the group file says.\n", node)

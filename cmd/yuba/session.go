@@ -40,6 +40,15 @@ func terminalSize(f *os.File) (columns, rows int) {
 	return columns, rows
 }
 
+// width is the columns of the terminal behind f, 0 when it is none.
+func (p process) width(f *os.File) int {
+	if !term.IsTerminal(int(f.Fd())) {
+		return 0
+	}
+	columns, _ := terminalSize(f)
+	return columns
+}
+
 // session is one run of the engine with what it reports.
 type session struct {
 	*engine.Engine

@@ -129,14 +129,7 @@ func stateServe(f *flag.FlagSet) action {
 		c.Ready = func(baseURL string, _ net.Addr) { fmt.Fprintf(p.stdout, "serving states on %s\n", baseURL) }
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		interrupts := p.interrupts()
-		go func() {
-			select {
-			case <-interrupts:
-				cancel()
-			case <-ctx.Done():
-			}
-		}()
+		p.cancelOnInterrupt(ctx, cancel)
 		return server.ListenAndServe(ctx, c)
 	}
 }

@@ -7,6 +7,7 @@ import (
 	"io"
 	"os"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -299,16 +300,33 @@ func newestPod(pods []client.Object) client.Object {
 
 // LogOptions choose what Logs copies.
 type LogOptions struct {
-	Lines    int64 // at the end; negative: all
-	Follow   bool  // until the container ends
-	Previous bool  // the log of before the last restart
+	Lines    int64         // at the end; negative: all
+	Follow   bool          // until the container ends
+	Previous bool          // the log of before the last restart
+	Since    time.Duration // leaves out what is older; 0: nothing
+	// Timestamps puts the time before each line.
+	Timestamps bool
+
+	// Journal copies systemd's journal instead of the log, which is systemd's
+	// console; Units leave only what is of them. Neither has Previous, and a
+	// journal always has times.
+	Journal bool
+	Units   []string
 }
 
 // Logs copies the log of a node's pod to w as it is: what w is must bear control
 // characters, or see PlainText.
 func (c *Cluster) Logs(ctx context.Context, namespace, name string, o LogOptions, w io.Writer) error {
+	for _, u := range o.Units {
+		if !isUnit(u) {
+			return fmt.Errorf("%q is not the name of a systemd unit", u)
+		}
+	}
 	api := c.session.client
 	d, err := api.Get(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name)
+	if apierrors.IsNotFound(err) {
+		return fmt.Errorf("node %s is not deployed: namespace %s has no Deployment of this name", name, namespace)
+	}
 	if err != nil {
 		return err
 	}
@@ -321,22 +339,49 @@ func (c *Cluster) Logs(ctx context.Context, namespace, name string, o LogOptions
 	}
 	pod := newestPod(rollout.PodsOf(s))
 	if pod == nil {
-		return fmt.Errorf("node %s has no pod now", name)
+		return fmt.Errorf("node %s has no pod now; 'yuba k8s status' says why", name)
 	}
+	podName := metaString(pod, "name")
 	spec, _ := pod["spec"].(client.Object)
 	containers, _ := spec["containers"].([]any)
 	if len(containers) == 0 {
-		return fmt.Errorf("pod %s has no container", metaString(pod, "name"))
+		return fmt.Errorf("pod %s has no container", podName)
 	}
 	first, _ := containers[0].(client.Object)
 	container, _ := first["name"].(string)
-	body, err := api.Logs(ctx, namespace, metaString(pod, "name"), client.LogOptions{Container: container, Previous: o.Previous, Tail: o.Lines, Follow: o.Follow})
+	if o.Journal || len(o.Units) > 0 {
+		if err := api.ExecTo(ctx, namespace, podName, container, o.journalctl(), w); err != nil {
+			return fmt.Errorf("the journal of pod %s: %s", podName, refusal(err, "create and get on pods/exec"))
+		}
+		return nil
+	}
+	body, err := api.Logs(ctx, namespace, podName, client.LogOptions{Container: container, Previous: o.Previous, Tail: o.Lines, Follow: o.Follow,
+		Since: o.Since, Timestamps: o.Timestamps})
 	if err != nil {
-		return fmt.Errorf("the log of pod %s: %s", metaString(pod, "name"), refusal(err, "get on pods/log"))
+		return fmt.Errorf("the log of pod %s: %s", podName, refusal(err, "get on pods/log"))
 	}
 	defer body.Close()
 	_, err = io.Copy(w, body)
 	return err
+}
+
+// journalctl is the command that prints what is asked for.
+func (o LogOptions) journalctl() []string {
+	lines := "all"
+	if o.Lines >= 0 {
+		lines = strconv.FormatInt(o.Lines, 10)
+	}
+	command := []string{"journalctl", "--no-pager", "--quiet", "-n", lines}
+	if o.Follow {
+		command = append(command, "-f")
+	}
+	if o.Since > 0 {
+		command = append(command, fmt.Sprintf("--since=-%ds", int64((o.Since+time.Second-1)/time.Second)))
+	}
+	for _, u := range o.Units {
+		command = append(command, "-u", u)
+	}
+	return command
 }
 
 // PlainText takes out of a text all that is none: control sequences and

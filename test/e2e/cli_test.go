@@ -78,6 +78,8 @@ func TestUsageErrors(t *testing.T) {
 	for args, want := range map[string]string{
 		"deploy":                               `no command "deploy"`,
 		"k8s deploy":                           "it has: plan, apply,",
+		"k8s aply":                             `did you mean "apply"?`,
+		"verison":                              `did you mean "version"?`,
 		"k8s plan -colour":                     "-colour",
 		"k8s plan web":                         `unexpected argument "web"`,
 		"k8s plan -parallelism=0":              "1 or more",

@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"maps"
 	"strings"
 	"testing"
 
@@ -42,18 +43,26 @@ func TestEachNodeHasItsVerdict(t *testing.T) {
 
 	// The same in the machine-readable stream.
 	r = w.Must(1, "k8s", "apply", "-auto-approve", "-json")
-	found := 0
+	found, nodes := 0, map[string]string{}
 	for line := range strings.Lines(r.Stdout) {
 		var m struct {
 			Type       string
 			Diagnostic struct{ Summary, Detail string }
+			Node       struct{ Name, State, Reason string }
 		}
 		if err := json.Unmarshal([]byte(line), &m); err != nil {
 			t.Fatalf("%v: %s", err, line)
 		}
+		if m.Type == "node_status" {
+			nodes[m.Node.Name] = m.Node.State
+		}
 		if m.Type == "diagnostic" && (strings.Contains(m.Diagnostic.Detail, "failed unit postgresql.service") || strings.Contains(m.Diagnostic.Detail, "no space left")) {
 			found++
 		}
+	}
+	want := map[string]string{"db": "set back", "mail": "set back", "web": "ready"}
+	if !maps.Equal(nodes, want) {
+		t.Errorf("the stream ends with nodes %v, want %v", nodes, want)
 	}
 	if found != 2 {
 		t.Errorf("%d of 2 failed nodes tell why: %v", found, r)

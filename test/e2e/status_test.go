@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/terminal"
 	"fediversity.eu/yuba/test/world"
 )
 
@@ -55,11 +56,18 @@ func TestStatusLogsAndRollback(t *testing.T) {
 	delete(w.Env, "K8S_REGISTRY")
 	r = w.Must(0, "k8s", "status")
 	has(t, r.Stdout, "NODE", "WANTED", "RUNS", "LAST GOOD", "db", "ready", "Bound 1Gi", "web", "ready")
-	for line := range strings.Lines(r.Stdout) {
-		if len(line) > 100 {
-			t.Errorf("a line of %d characters: %s", len(line), line)
+	has(t, r.Stdout, "CLAIM", "POD", "HOST")
+	term := terminal.Start(t, w.Command("k8s", "status"), 80, 24)
+	<-term.End
+	for line := range strings.Lines(term.Written()) {
+		if len(line) > 82 {
+			t.Errorf("a line of %d characters for a terminal of 80: %s", len(line), line)
 		}
 	}
+	if r := w.Must(0, "k8s", "status", "web"); strings.Contains(r.Stdout, "db") {
+		t.Errorf("more than was asked for: %v", r)
+	}
+	has(t, w.Must(1, "k8s", "status", "wbe").Stderr, `did you mean "web"?`, "db, web")
 	s := statusOf(t, w, 0)
 	if n := s.Nodes[1]; !s.Well || s.Namespace != w.Namespace || n.Name != "web" || n.Wanted != w.Get("deployment/web", world.ImagePath) ||
 		n.Running != n.Wanted || n.LastGood != n.Wanted || n.Claim != "web-state" || n.Pod == "" {
@@ -68,6 +76,14 @@ func TestStatusLogsAndRollback(t *testing.T) {
 	if r := w.Must(0, "k8s", "logs", "-n=1", "web"); r.Stdout != "\x1b[32mdone\x1b[0m\n" {
 		t.Errorf("log of web: %v", r)
 	}
+	if r := w.Must(0, "k8s", "logs", "-tail=1", "-since=1h", "web"); r.Stdout != "\x1b[32mdone\x1b[0m\n" {
+		t.Errorf("log of web: %v", r)
+	}
+	if r := w.Must(0, "k8s", "logs", "-n=2", "-u=nginx.service", "web"); !strings.HasPrefix(r.Stdout, "nginx.service: line 30\n") || strings.Count(r.Stdout, "\n") != 2 {
+		t.Errorf("journal of web: %v", r)
+	}
+	has(t, w.Must(1, "k8s", "logs", "-u=--flag", "web").Stderr, `"--flag" is not the name of a systemd unit`)
+	has(t, w.Must(1, "k8s", "logs", "-previous", "web").Stderr, "previous terminated container")
 	has(t, w.Must(1, "k8s", "logs", "nowhere").Stderr, "nowhere", "db, web")
 	has(t, w.Must(0, "k8s", "rollback", "web").Stdout, "nothing to do")
 

@@ -59,27 +59,52 @@ func (e *ExitError) Error() string {
 // code than 0 is an *ExitError, with its output. When ctx ends, the connection
 // does too, and the runtime ends the command or not.
 func (c *Client) Exec(ctx context.Context, namespace, pod, container string, command []string, max int) ([]byte, error) {
+	stdout := limited{max: max}
+	err := c.ExecTo(ctx, namespace, pod, container, command, &stdout)
+	var exit *ExitError
+	if err != nil && !errors.As(err, &exit) {
+		return nil, err
+	}
+	return stdout.Bytes(), err
+}
+
+// ExecTo is Exec for a command whose output goes to w as it comes. An error of w
+// ends it.
+func (c *Client) ExecTo(ctx context.Context, namespace, pod, container string, command []string, w io.Writer) error {
 	r := request{method: http.MethodGet, path: Builtin("v1", "Pod").path(namespace, pod) + "/exec",
 		query: url.Values{"container": {container}, "command": command, "stdout": {"true"}, "stderr": {"true"}}}
 	conn, err := c.upgrade(ctx, r)
 	if err != nil {
 		if ctx.Err() != nil {
-			return nil, context.Cause(ctx)
+			return context.Cause(ctx)
 		}
-		return nil, c.explain(r, err)
+		return c.explain(r, err)
 	}
 	defer conn.Close()
 	stop := context.AfterFunc(ctx, func() { conn.Close() })
 	defer stop()
-	stdout, stderr := limited{max: max}, limited{max: 1 << 10}
-	status, err := readStreams(conn, &stdout, &stderr)
+	out, stderr := &sink{w: w}, limited{max: 1 << 10}
+	status, err := readStreams(conn, out, &stderr)
 	switch {
+	case out.err != nil:
+		return out.err
 	case err != nil && ctx.Err() != nil:
-		return nil, context.Cause(ctx)
+		return context.Cause(ctx)
 	case err != nil:
-		return nil, fmt.Errorf("the connection to the pod broke: %w", err)
+		return fmt.Errorf("the connection to the pod broke: %w", err)
 	}
-	return stdout.Bytes(), exitOf(status, strings.TrimSpace(stderr.String()))
+	return exitOf(status, strings.TrimSpace(stderr.String()))
+}
+
+// sink remembers that its writer took no more.
+type sink struct {
+	w   io.Writer
+	err error
+}
+
+func (s *sink) Write(p []byte) (n int, err error) {
+	n, s.err = s.w.Write(p)
+	return n, s.err
 }
 
 // exitOf reads the Status that ends a command.
@@ -103,10 +128,14 @@ type limited struct {
 	max int
 }
 
-func (l *limited) add(p []byte) { l.Write(p[:min(len(p), l.max-l.Len())]) }
+func (l *limited) Write(p []byte) (int, error) {
+	l.Buffer.Write(p[:min(len(p), l.max-l.Len())])
+	return len(p), nil
+}
 
-// readStreams reads messages until the one that ends the command.
-func readStreams(conn io.ReadWriter, stdout, stderr *limited) (status metav1.Status, err error) {
+// readStreams reads messages until the one that ends the command, or that a
+// writer doesn't take.
+func readStreams(conn io.ReadWriter, stdout, stderr io.Writer) (status metav1.Status, err error) {
 	in := bufio.NewReader(conn)
 	for {
 		message, err := readMessage(in, conn)
@@ -118,9 +147,13 @@ func readStreams(conn io.ReadWriter, stdout, stderr *limited) (status metav1.Sta
 		}
 		switch message[0] {
 		case channelStdout:
-			stdout.add(message[1:])
+			if _, err := stdout.Write(message[1:]); err != nil {
+				return status, err
+			}
 		case channelStderr:
-			stderr.add(message[1:])
+			if _, err := stderr.Write(message[1:]); err != nil {
+				return status, err
+			}
 		case channelError:
 			return status, json.Unmarshal(message[1:], &status)
 		}
