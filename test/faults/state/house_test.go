@@ -88,12 +88,16 @@ func (h *house) write(name, content string) {
 
 func (h *house) run(program string, args ...string) world.Result {
 	h.t.Helper()
+	return world.Run(h.t, h.command(program, args...))
+}
+
+func (h *house) command(program string, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = h.dir
 	for k, v := range h.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
-	return world.Run(h.t, cmd)
+	return cmd
 }
 
 // yuba runs yuba, which must end with this exit code; any code is right if it

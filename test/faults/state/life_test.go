@@ -6,9 +6,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"fediversity.eu/yuba/test/stateservers"
+	"fediversity.eu/yuba/test/world"
 )
 
 // Each server that people have holds states and locks for yuba and for stock
@@ -149,4 +151,28 @@ func (h *house) broken(op stateservers.Op, f stateservers.Fault, lasting bool) {
 	h.holds(2)
 	h.free()
 	h.yuba(0, "plan", "-detailed-exitcode", "-var=n=2")
+}
+
+// An interrupt while the lock is on its way: what the server took is given back.
+func TestInterruptOnTheWayToTheLock(t *testing.T) {
+	for _, f := range stateservers.Flavours() {
+		for _, verb := range [][]string{{"state", "lock"}} {
+			t.Run(f.Name+" "+strings.Join(verb, " "), func(t *testing.T) {
+				t.Parallel()
+				h := newHouse(t, f)
+				cmd := h.command(world.Program(t), verb...)
+				h.server.Hung = func(bool) {
+					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+						t.Error(err)
+					}
+				}
+				h.server.Once(stateservers.Lock, group(t, "no answer in time, with the effect"))
+				if r := world.Run(t, cmd); r.Code != 1 {
+					t.Errorf("%v", r)
+				}
+				h.free()
+				h.yuba(0, "apply", "-auto-approve")
+			})
+		}
+	}
 }
