@@ -39,6 +39,7 @@ parity: bin/yuba stock-tofu
 # break at any.
 faults: bin/yuba lab stock-tofu
 	test/run-tests.sh $(GO) test -count=1 -parallel 12 -timeout 20m ./test/faults/...
+	YUBA_TEST_FAULTS=all $(GO) test -count=1 -run TestEachFault ./state
 
 # The same as test under the race detector, without the tests that run the
 # built program.
