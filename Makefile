@@ -12,7 +12,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults race lint demo bench vendor clean
+.PHONY: all build test parity faults images race lint demo bench vendor clean
 
 all: build
 
@@ -28,7 +28,7 @@ bin/yuba:
 # The everyday loop: all tests, on one control plane that they share. Most of
 # what end-to-end tests do is wait, so more of them run than there are cores.
 test: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v /test/faults)
+	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/faults -e /test/images)
 
 # All configurations of the comparison with stock tofu; test has a dozen of them.
 parity: bin/yuba stock-tofu
@@ -41,10 +41,16 @@ faults: bin/yuba lab stock-tofu
 	test/run-tests.sh $(GO) test -count=1 -parallel 12 -timeout 20m ./test/faults/...
 	YUBA_TEST_FAULTS=all $(GO) test -count=1 -run TestEachFault ./state
 
+# Images by other tools, each kind of source from the group file to the pod,
+# bundles, large layers.
+images: bin/yuba lab stock-tofu
+	test/packages.sh skopeo umoci nix-bin zstd
+	test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/images/...
+
 # The same as test under the race detector, without the tests that run the
 # built program.
 race: lab
-	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity -e /test/faults)
+	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity -e /test/faults -e /test/images)
 
 lint:
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"

@@ -140,9 +140,15 @@ func measure(s Spec, index int) (blob, error) {
 		}
 	}
 	diff, stored, size := sha256.New(), sha256.New(), new(counter)
-	if err := plain(diff); err != nil {
+	if err := plain(io.MultiWriter(diff, size)); err != nil {
 		return blob{}, err
 	}
+	if !s.GzipLayer {
+		sum := hex.EncodeToString(diff.Sum(nil))
+		l.size, l.diffID, l.sha256 = size.n, sum, sum
+		return l, nil
+	}
+	*size = counter{}
 	if err := l.write(io.MultiWriter(stored, size)); err != nil {
 		return blob{}, err
 	}
