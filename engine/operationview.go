@@ -26,7 +26,7 @@ type operationView struct {
 // Plan prints the plan.
 func (v *operationView) Plan(plan *plans.Plan, schemas *tofu.Schemas) {
 	v.planned.Store(true)
-	v.tty.opts.Aside(func() { v.Operation.Plan(plan, schemas) })
+	v.tty.opts.Aside(func() { v.Operation.Plan(withoutNoOps(plan), schemas) })
 }
 
 func (e *Engine) operationView(results views.Operation) views.Operation {

@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -39,10 +40,14 @@ func main() {
 		os.Exit(servePlugin(address))
 	}
 	// Memory that is never touched, so it costs address space only. To the
-	// garbage collector it is live: it collects when as much has come on top,
-	// not for each few megabytes of a plan's garbage. Unlike a higher GOGC, it
-	// does not multiply the memory of a large group.
+	// garbage collector it is live: it collects when one and a half times as
+	// much has come on top, not for each few megabytes of a plan's garbage.
 	ballast := make([]byte, 32<<20)
+	if os.Getenv("GOGC") == "" {
+		// More than that saves no more CPU: fresh memory costs the kernel
+		// what the collector saves. docs/performance.md has the figures.
+		debug.SetGCPercent(150)
+	}
 	code := run(context.Background(), os.Args[1:], process{
 		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
 		getenv:     os.Getenv,

@@ -1,6 +1,7 @@
 package direct
 
 import (
+	"bytes"
 	"context"
 	"errors"
 	"fmt"
@@ -9,7 +10,6 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 	"github.com/opentofu/opentofu/internal/tfdiags"
 	"github.com/zclconf/go-cty/cty"
-	ctyjson "github.com/zclconf/go-cty/cty/json"
 	"github.com/zclconf/go-cty/cty/msgpack"
 )
 
@@ -66,7 +66,7 @@ func (c *call) encodeAs(v cty.Value, obj *object) *tfprotov6.DynamicValue {
 }
 
 func (c *call) encodeType(v cty.Value, ty cty.Type) *tfprotov6.DynamicValue {
-	b, err := msgpack.Marshal(v, ty)
+	b, err := marshal(v, ty)
 	if err != nil {
 		c.fail(err)
 		return nil
@@ -93,15 +93,34 @@ func decodeValue(v *tfprotov6.DynamicValue, ty cty.Type) (cty.Value, error) {
 	case len(v.MsgPack) > 0:
 		return msgpack.Unmarshal(v.MsgPack, ty)
 	case len(v.JSON) > 0:
-		return ctyjson.Unmarshal(v.JSON, ty)
+		return unmarshalJSON(v.JSON, ty)
 	}
 	return cty.NullVal(ty), nil
 }
 
+// sent is a value that the provider was given, with its encoding.
+type sent struct {
+	value   cty.Value
+	encoded *tfprotov6.DynamicValue
+}
+
 // decodeState decodes what is to become state, where a write-only attribute
-// must not show up.
-func (c *call) decodeState(v *tfprotov6.DynamicValue) cty.Value {
-	out := c.decode(v)
+// must not show up. Often it is what was sent. Equal bytes are equal values,
+// which need no decoding, if they are known: what is known of unknown values
+// need not survive the encoding. Neither does a value that had to be converted
+// to be encoded.
+func (c *call) decodeState(v *tfprotov6.DynamicValue, sent ...sent) cty.Value {
+	out := cty.NilVal
+	for _, s := range sent {
+		if v != nil && len(v.MsgPack) > 0 && s.encoded != nil && bytes.Equal(v.MsgPack, s.encoded.MsgPack) &&
+			s.value.IsWhollyKnown() && s.value.Type().TestConformance(c.obj.ty) == nil {
+			out = s.value
+			break
+		}
+	}
+	if out == cty.NilVal {
+		out = c.decode(v)
+	}
 	if c.obj.writeOnly {
 		*c.diags = c.diags.Append(writeOnlyNull(c.obj.schema.Block, out, c.typeName))
 	}

@@ -87,7 +87,7 @@ func (p *provider) ReadResource(ctx context.Context, q providers.ReadResourceReq
 		return out
 	}
 	c.report(r.Diagnostics)
-	out.NewState = c.decodeState(r.NewState)
+	out.NewState = c.decodeState(r.NewState, sent{q.PriorState, req.CurrentState})
 	out.Private = bytes.Clone(r.Private)
 	out.NewIdentity = c.decodeIdentity(r.NewIdentity)
 	c.notDeferred(r.Deferred)
@@ -122,7 +122,7 @@ func (p *provider) PlanResourceChange(ctx context.Context, q providers.PlanResou
 		return out
 	}
 	c.report(r.Diagnostics)
-	out.PlannedState = c.decodeState(r.PlannedState)
+	out.PlannedState = c.decodeState(r.PlannedState, sent{q.PriorState, req.PriorState}, sent{q.ProposedNewState, req.ProposedNewState})
 	out.PlannedPrivate = bytes.Clone(r.PlannedPrivate)
 	out.PlannedIdentity = c.decodeIdentity(r.PlannedIdentity)
 	//lint:ignore SA1019 it is part of the protocol, and core must know

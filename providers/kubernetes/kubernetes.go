@@ -21,6 +21,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
+	"fediversity.eu/yuba/providers/kubernetes/internal/wire"
 )
 
 // Address is the provider's source address.
@@ -78,10 +79,10 @@ func WithPersistence(d time.Duration) Option {
 // Server gives a function that makes servers of this provider, each independent
 // of the others. version is shown to the API server as part of the user agent.
 func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
-	o := newOptions(opts)
+	o, reader := newOptions(opts), &wire.Reader{}
 	return func() tfprotov6.ProviderServer {
 		p := &kubernetesProvider{version: version, options: o}
-		return &quietServer{ProviderServer: providerserver.NewProtocol6(p)(), provider: p}
+		return &quietServer{ProviderServer: providerserver.NewProtocol6(p)(), provider: p, wire: reader}
 	}
 }
 

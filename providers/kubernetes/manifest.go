@@ -12,6 +12,8 @@ import (
 
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/wire"
 )
 
 // identity says which object a manifest is about.
@@ -51,7 +53,7 @@ func parseID(id string) (identity, error) {
 }
 
 // unknown stands in decoded manifests for what is known only after apply.
-type unknown struct{}
+type unknown = wire.Unknown
 
 // decodeManifest makes a value of the configuration JSON-like. Nulls in objects
 // are left out, as if they weren't written. whole is false when something in

@@ -288,11 +288,12 @@ func (r *objectResource) Read(ctx context.Context, req resource.ReadRequest, res
 		resp.State.RemoveResource(ctx)
 		return
 	}
-	seen, err := compare(ctx, req.Private, a, live, k.Namespaced && c.NamespaceEnding(ctx, id.namespace))
+	manifest, _, err := decodeManifest(a["manifest"])
 	if err != nil {
 		resp.Diagnostics.AddError("Bad state of "+id.label(), err.Error())
 		return
 	}
+	seen := compare(ctx, req.Private, manifest, a.str("uid"), live, k.Namespaced && c.NamespaceEnding(ctx, id.namespace))
 	if seen.changed() {
 		if len(seen.note.Drifted) > 0 {
 			a["manifest"] = encodeValue(seen.manifest, a["manifest"].Type())
@@ -320,13 +321,9 @@ type comparison struct {
 // changed says whether state has to change.
 func (c comparison) changed() bool { return len(c.note.Drifted) > 0 || c.recreated }
 
-// compare looks at a live object beside its state. ending is true when the
-// object's namespace is being deleted.
-func compare(ctx context.Context, p privateState, a attrs, live client.Object, ending bool) (comparison, error) {
-	manifest, _, err := decodeManifest(a["manifest"])
-	if err != nil {
-		return comparison{}, err
-	}
+// compare looks at a live object beside its state, the manifest and the uid.
+// ending is true when the object's namespace is being deleted.
+func compare(ctx context.Context, p privateState, manifest client.Object, uid string, live client.Object, ending bool) comparison {
 	mem := &ownership.Memory{}
 	private(ctx, p, keyMemory, mem)
 	var before note
@@ -338,10 +335,10 @@ func compare(ctx context.Context, p privateState, a attrs, live client.Object, e
 		now, drifted = withAnnotation(now, setBackAnnotation, note), append(drifted, ".metadata.annotations."+setBackAnnotation)
 	}
 	c := comparison{manifest: now, uid: metaString(live, "uid")}
-	c.recreated = c.uid != a.str("uid")
+	c.recreated = c.uid != uid
 	c.note = note{Drifted: drifted, Deleting: ending || metaString(live, "deletionTimestamp") != ""}
 	c.noteChanged = !c.note.equal(before)
-	return c, nil
+	return c
 }
 
 // withAnnotation gives a copy of obj that has one more annotation.

@@ -77,12 +77,20 @@ func (r *rolloutResource) ValidateConfig(_ context.Context, req resource.Validat
 	a.duration("persistence", 0, &resp.Diagnostics)
 	for _, part := range []string{"namespace", "name"} {
 		// What isn't known yet comes from objects that exist by then.
-		if s := a.str(part); a[part].IsKnown() && !a[part].IsNull() {
-			if _, err := parseID((identity{"apps/v1", "Deployment", "x", s}).String()); err != nil {
-				resp.Diagnostics.AddAttributeError(path.Root(part), "Bad "+part, fmt.Sprintf("%q is no %s that a Deployment can have", s, part))
+		if a[part].IsKnown() && !a[part].IsNull() {
+			if err := checkName(part, a.str(part)); err != nil {
+				resp.Diagnostics.AddAttributeError(path.Root(part), "Bad "+part, err.Error())
 			}
 		}
 	}
+}
+
+// checkName checks the part of a Deployment's name.
+func checkName(part, s string) error {
+	if _, err := parseID((identity{"apps/v1", "Deployment", "x", s}).String()); err != nil {
+		return fmt.Errorf("%q is no %s that a Deployment can have", s, part)
+	}
+	return nil
 }
 
 // Read forgets the rollout of a Deployment that is gone or is another one.

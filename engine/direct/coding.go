@@ -1,0 +1,370 @@
+package direct
+
+import (
+	"bytes"
+	"encoding/binary"
+	"encoding/json"
+	"math/big"
+	"slices"
+
+	"github.com/zclconf/go-cty/cty"
+	ctyjson "github.com/zclconf/go-cty/cty/json"
+	"github.com/zclconf/go-cty/cty/msgpack"
+)
+
+// Each call encodes and decodes values, and cty's encoders spend most of their
+// time on the types of dynamic values and on paths for errors. What is common is
+// encoded and decoded here, byte for byte and value for value as cty does it;
+// what isn't, errors included, is left to cty.
+
+// marshal is cty's msgpack.Marshal.
+func marshal(v cty.Value, ty cty.Type) ([]byte, error) {
+	if v != cty.NilVal && v.Type().TestConformance(ty) == nil {
+		if b, ok := appendValue(make([]byte, 0, 512), v, ty); ok {
+			return b, nil
+		}
+	}
+	return msgpack.Marshal(v, ty)
+}
+
+func appendValue(b []byte, v cty.Value, ty cty.Type) (_ []byte, ok bool) {
+	switch {
+	case v.IsMarked():
+		return b, false
+	case ty == cty.DynamicPseudoType && v.Type() != cty.DynamicPseudoType:
+		ty = v.Type()
+		form, ok := appendType(nil, ty)
+		if !ok {
+			return b, false
+		}
+		return appendValue(append(appendLen(append(b, 0x92), binLens, len(form)), form...), v, ty)
+	case !v.IsKnown():
+		return b, false
+	case v.IsNull():
+		return append(b, 0xc0), true
+	case ty == cty.String:
+		return appendString(b, v.AsString()), true
+	case ty == cty.Bool:
+		if v.True() {
+			return append(b, 0xc3), true
+		}
+		return append(b, 0xc2), true
+	case ty == cty.Number:
+		i, acc := v.AsBigFloat().Int64()
+		return appendInt(b, i), acc == big.Exact
+	case ty.IsListType(), ty.IsSetType(), ty.IsMapType():
+		lens := arrayLens
+		if ty.IsMapType() {
+			lens = mapLens
+		}
+		b = appendLen(b, lens, v.LengthInt())
+		elem, ok := ty.ElementType(), true
+		for it := v.ElementIterator(); ok && it.Next(); {
+			k, e := it.Element()
+			if ty.IsMapType() {
+				b = appendString(b, k.AsString())
+			}
+			b, ok = appendValue(b, e, elem)
+		}
+		return b, ok
+	case ty.IsTupleType():
+		elems, ok := ty.TupleElementTypes(), true
+		b = appendLen(b, arrayLens, len(elems))
+		i := 0
+		for it := v.ElementIterator(); ok && it.Next(); i++ {
+			_, e := it.Element()
+			b, ok = appendValue(b, e, elems[i])
+		}
+		return b, ok
+	case ty.IsObjectType():
+		attrs, ok := ty.AttributeTypes(), true
+		b = appendLen(b, mapLens, len(attrs))
+		for _, name := range sorted(attrs) {
+			if b, ok = appendValue(appendString(b, name), v.GetAttr(name), attrs[name]); !ok {
+				break
+			}
+		}
+		return b, ok
+	}
+	return b, false
+}
+
+func sorted(attrs map[string]cty.Type) []string {
+	names := make([]string, 0, len(attrs))
+	for name := range attrs {
+		names = append(names, name)
+	}
+	slices.Sort(names)
+	return names
+}
+
+// appendType is cty's Type.MarshalJSON.
+func appendType(b []byte, ty cty.Type) (_ []byte, ok bool) {
+	switch {
+	case ty == cty.String:
+		return append(b, `"string"`...), true
+	case ty == cty.Number:
+		return append(b, `"number"`...), true
+	case ty == cty.Bool:
+		return append(b, `"bool"`...), true
+	case ty == cty.DynamicPseudoType:
+		return append(b, `"dynamic"`...), true
+	case ty.IsListType():
+		b, ok = appendType(append(b, `["list",`...), ty.ElementType())
+	case ty.IsSetType():
+		b, ok = appendType(append(b, `["set",`...), ty.ElementType())
+	case ty.IsMapType():
+		b, ok = appendType(append(b, `["map",`...), ty.ElementType())
+	case ty.IsTupleType():
+		b, ok = append(b, `["tuple",[`...), true
+		for i, e := range ty.TupleElementTypes() {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			if b, ok = appendType(b, e); !ok {
+				break
+			}
+		}
+		b = append(b, ']')
+	case ty.IsObjectType() && len(ty.OptionalAttributes()) == 0:
+		attrs := ty.AttributeTypes()
+		b, ok = append(b, `["object",{`...), true
+		for i, name := range sorted(attrs) {
+			if i > 0 {
+				b = append(b, ',')
+			}
+			quoted, err := json.Marshal(name)
+			if err != nil {
+				return b, false
+			}
+			if b, ok = appendType(append(append(b, quoted...), ':'), attrs[name]); !ok {
+				break
+			}
+		}
+		b = append(b, '}')
+	}
+	return append(b, ']'), ok
+}
+
+// lens are the codes before a length in msgpack: the longest length that is
+// part of the code, that code, and those before 8, 16 and 32 bits; 0 is none.
+// https://github.com/msgpack/msgpack/blob/master/spec.md
+type lens struct {
+	short                     int
+	fix, bits8, bits16, bit32 byte
+}
+
+var (
+	stringLens = lens{31, 0xa0, 0xd9, 0xda, 0xdb}
+	binLens    = lens{-1, 0, 0xc4, 0xc5, 0xc6}
+	arrayLens  = lens{15, 0x90, 0, 0xdc, 0xdd}
+	mapLens    = lens{15, 0x80, 0, 0xde, 0xdf}
+)
+
+func appendLen(b []byte, l lens, n int) []byte {
+	switch {
+	case n <= l.short:
+		return append(b, l.fix|byte(n))
+	case n < 1<<8 && l.bits8 != 0:
+		return append(b, l.bits8, byte(n))
+	case n < 1<<16:
+		return binary.BigEndian.AppendUint16(append(b, l.bits16), uint16(n))
+	}
+	return binary.BigEndian.AppendUint32(append(b, l.bit32), uint32(n))
+}
+
+func appendString(b []byte, s string) []byte {
+	return append(appendLen(b, stringLens, len(s)), s...)
+}
+
+// appendInt takes the shortest form.
+func appendInt(b []byte, i int64) []byte {
+	switch {
+	case i >= -32 && i < 1<<7:
+		return append(b, byte(i))
+	case i >= 0 && i < 1<<8:
+		return append(b, 0xcc, byte(i))
+	case i >= 0 && i < 1<<16:
+		return binary.BigEndian.AppendUint16(append(b, 0xcd), uint16(i))
+	case i >= 0 && i < 1<<32:
+		return binary.BigEndian.AppendUint32(append(b, 0xce), uint32(i))
+	case i >= 0:
+		return binary.BigEndian.AppendUint64(append(b, 0xcf), uint64(i))
+	case i >= -1<<7:
+		return append(b, 0xd0, byte(i))
+	case i >= -1<<15:
+		return binary.BigEndian.AppendUint16(append(b, 0xd1), uint16(i))
+	case i >= -1<<31:
+		return binary.BigEndian.AppendUint32(append(b, 0xd2), uint32(i))
+	}
+	return binary.BigEndian.AppendUint64(append(b, 0xd3), uint64(i))
+}
+
+// unmarshalJSON is cty's json.Unmarshal.
+func unmarshalJSON(data []byte, ty cty.Type) (cty.Value, error) {
+	d := json.NewDecoder(bytes.NewReader(data))
+	d.UseNumber()
+	var raw any
+	if d.Decode(&raw) == nil && d.InputOffset() == int64(len(data)) {
+		if v, ok := value(raw, ty); ok {
+			return v, nil
+		}
+	}
+	return ctyjson.Unmarshal(data, ty)
+}
+
+// value makes a value of decoded JSON that is of the type as it stands.
+func value(raw any, ty cty.Type) (_ cty.Value, ok bool) {
+	if raw == nil {
+		return cty.NullVal(ty), true
+	}
+	if ty == cty.DynamicPseudoType {
+		pair, _ := raw.(map[string]any)
+		if ty, ok = typ(pair["type"]); !ok || len(pair) != 2 {
+			return cty.NilVal, false
+		}
+		inner, ok := pair["value"]
+		if !ok {
+			return cty.NilVal, false
+		}
+		return value(inner, ty)
+	}
+	switch raw := raw.(type) {
+	case string:
+		return cty.StringVal(raw), ty == cty.String
+	case bool:
+		return cty.BoolVal(raw), ty == cty.Bool
+	case json.Number:
+		v, err := cty.ParseNumberVal(string(raw))
+		return v, ty == cty.Number && err == nil
+	case []any:
+		return listValue(raw, ty)
+	case map[string]any:
+		return mapValue(raw, ty)
+	}
+	return cty.NilVal, false
+}
+
+func listValue(raw []any, ty cty.Type) (cty.Value, bool) {
+	var elems []cty.Type
+	switch {
+	case ty.IsTupleType():
+		if elems = ty.TupleElementTypes(); len(elems) != len(raw) {
+			return cty.NilVal, false
+		}
+	case !ty.IsListType() && !ty.IsSetType() || ty.HasDynamicTypes():
+		return cty.NilVal, false
+	}
+	vals := make([]cty.Value, len(raw))
+	for i, r := range raw {
+		elem := cty.NilType
+		if elems != nil {
+			elem = elems[i]
+		} else if !ty.IsTupleType() {
+			elem = ty.ElementType()
+		}
+		var ok bool
+		if vals[i], ok = value(r, elem); !ok {
+			return cty.NilVal, false
+		}
+	}
+	switch {
+	case ty.IsTupleType():
+		return cty.TupleVal(vals), true
+	case ty.IsSetType() && len(vals) == 0:
+		return cty.SetValEmpty(ty.ElementType()), true
+	case ty.IsSetType():
+		return cty.SetVal(vals), true
+	case len(vals) == 0:
+		return cty.ListValEmpty(ty.ElementType()), true
+	}
+	return cty.ListVal(vals), true
+}
+
+func mapValue(raw map[string]any, ty cty.Type) (cty.Value, bool) {
+	var attrs map[string]cty.Type
+	switch {
+	case ty.IsObjectType():
+		if attrs = ty.AttributeTypes(); len(attrs) != len(raw) {
+			return cty.NilVal, false
+		}
+	case !ty.IsMapType() || ty.HasDynamicTypes():
+		return cty.NilVal, false
+	}
+	vals := make(map[string]cty.Value, len(raw))
+	for k, r := range raw {
+		elem, ok := attrs[k]
+		if ty.IsMapType() {
+			elem, ok = ty.ElementType(), true
+		}
+		if !ok {
+			return cty.NilVal, false
+		}
+		if vals[k], ok = value(r, elem); !ok {
+			return cty.NilVal, false
+		}
+	}
+	switch {
+	case ty.IsObjectType():
+		return cty.ObjectVal(vals), true
+	case len(vals) == 0:
+		return cty.MapValEmpty(ty.ElementType()), true
+	}
+	return cty.MapVal(vals), true
+}
+
+// typ is cty's Type.UnmarshalJSON, of decoded JSON.
+func typ(raw any) (ty cty.Type, ok bool) {
+	switch raw {
+	case "string":
+		return cty.String, true
+	case "number":
+		return cty.Number, true
+	case "bool":
+		return cty.Bool, true
+	case "dynamic":
+		return cty.DynamicPseudoType, true
+	}
+	parts, _ := raw.([]any)
+	if len(parts) != 2 {
+		return cty.NilType, false
+	}
+	switch kind := parts[0]; kind {
+	case "list", "set", "map":
+		elem, ok := typ(parts[1])
+		switch {
+		case !ok:
+			return cty.NilType, false
+		case kind == "list":
+			return cty.List(elem), true
+		case kind == "set":
+			return cty.Set(elem), true
+		}
+		return cty.Map(elem), true
+	case "tuple":
+		list, ok := parts[1].([]any)
+		if !ok {
+			return cty.NilType, false
+		}
+		elems := make([]cty.Type, len(list))
+		for i, e := range list {
+			if elems[i], ok = typ(e); !ok {
+				return cty.NilType, false
+			}
+		}
+		return cty.Tuple(elems), true
+	case "object":
+		list, ok := parts[1].(map[string]any)
+		if !ok {
+			return cty.NilType, false
+		}
+		attrs := make(map[string]cty.Type, len(list))
+		for k, e := range list {
+			if attrs[k], ok = typ(e); !ok {
+				return cty.NilType, false
+			}
+		}
+		return cty.Object(attrs), true
+	}
+	return cty.NilType, false
+}
