@@ -16,6 +16,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource/schema"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 
+	"fediversity.eu/yuba/providers/oci/internal/image"
 	"fediversity.eu/yuba/providers/oci/internal/nix"
 	"fediversity.eu/yuba/providers/oci/internal/push"
 	"fediversity.eu/yuba/providers/oci/internal/registry"
@@ -236,20 +237,15 @@ func (r *imageResource) push(ctx context.Context, from string, tag name.Tag, wan
 		return v1.Hash{}, &push.SourceError{Err: err}
 	}
 	defer img.Close()
-	var done, total int64
-	for _, l := range img.Layers {
-		total += l.Size
-	}
-	report := r.reporter(tag, total)
+	p := r.progress(tag, img.Layers)
 	out := push.Image{Config: img.Config}
-	for _, l := range img.Layers {
-		before := done
-		done += l.Size
-		out.Layers = append(out.Layers, push.Layer{DiffID: l.DiffID, Blob: l.Blob, Open: func(ctx context.Context) (io.ReadCloser, error) {
-			return l.Open(ctx, func(n int64) { report(before + n) })
-		}})
+	for i, l := range img.Layers {
+		out.Layers = append(out.Layers, push.Layer{DiffID: l.DiffID, Blob: l.Blob,
+			Open: func(ctx context.Context) (io.ReadCloser, error) { return l.Open(ctx, func(n int64) { p(i, n) }) },
+			Held: func() { p(i, l.Size) },
+		})
 	}
-	return push.Push(ctx, r.client.Client, tag, out, want)
+	return r.client.pusher.Push(ctx, tag, out, want)
 }
 
 // say gives messages on an image to WithMessages.
@@ -264,16 +260,22 @@ func (r *imageResource) say(tag name.Tag) func(string) {
 // progressStep is how many bytes pass between two reports.
 const progressStep = 1 << 20
 
-// reporter gives the progress of one attempt to WithProgress.
-func (r *imageResource) reporter(tag name.Tag, total int64) func(int64) {
+// progress gives the progress of one push to WithProgress, from how much of each layer has been taken.
+func (r *imageResource) progress(tag name.Tag, layers []image.Layer) func(layer int, taken int64) {
 	if r.client.progress == nil {
-		return func(int64) {}
+		return func(int, int64) {}
 	}
-	ref, next := tag.Name(), int64(0)
-	return func(sent int64) {
-		if sent >= next || sent == total {
-			next = sent + progressStep
-			r.client.progress(ref, sent, total)
+	var total, sent, reported int64
+	for _, l := range layers {
+		total += l.Size
+	}
+	taken := make([]int64, len(layers))
+	return func(layer int, n int64) {
+		sent += n - taken[layer]
+		taken[layer] = n
+		if sent >= reported+progressStep || sent < reported || sent == total && reported != total {
+			reported = sent
+			r.client.progress(tag.Name(), sent, total)
 		}
 	}
 }

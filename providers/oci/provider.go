@@ -18,6 +18,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
 	"fediversity.eu/yuba/providers/oci/internal/auth"
+	"fediversity.eu/yuba/providers/oci/internal/push"
 	"fediversity.eu/yuba/providers/oci/internal/registry"
 	"fediversity.eu/yuba/providers/oci/internal/source"
 )
@@ -81,15 +82,18 @@ type shared struct {
 type ociProvider struct{ config config }
 
 type providerModel struct {
-	AuthFile  types.String `tfsdk:"auth_file"`
-	PlainHTTP types.List   `tfsdk:"plain_http"`
-	CAFile    types.String `tfsdk:"ca_file"`
+	AuthFile    types.String `tfsdk:"auth_file"`
+	PlainHTTP   types.List   `tfsdk:"plain_http"`
+	CAFile      types.String `tfsdk:"ca_file"`
+	UploadHosts types.List   `tfsdk:"upload_hosts"`
+	Compression types.String `tfsdk:"compression"`
 }
 
 // client is what the resources get from the provider.
 type client struct {
 	*registry.Client
 	*shared
+	pusher      *push.Pusher
 	credentials string // where they come from, for messages
 	progress    func(ref string, sent, total int64)
 	message     func(ref, message string)
@@ -117,6 +121,16 @@ func (p *ociProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp *
 				Optional:            true,
 				MarkdownDescription: "PEM file with CAs to trust beside those of the system.",
 			},
+			"upload_hosts": schema.ListAttribute{
+				Optional: true, ElementType: types.StringType,
+				MarkdownDescription: "Hosts (`name` or `name:port`) to which a registry may send uploads, beside itself and the hosts below " +
+					"its name. The content of images goes there, credentials never do.",
+			},
+			"compression": schema.StringAttribute{
+				Optional: true,
+				MarkdownDescription: "How layers are compressed that their source does not hold compressed: `gzip` (default), which every " +
+					"container runtime reads, or `zstd`. It is part of the digest: change it together with the tags.",
+			},
 		},
 	}
 }
@@ -129,24 +143,33 @@ func (p *ociProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	}
 	for name, unknown := range map[string]bool{
 		"auth_file": m.AuthFile.IsUnknown(), "plain_http": m.PlainHTTP.IsUnknown(), "ca_file": m.CAFile.IsUnknown(),
+		"upload_hosts": m.UploadHosts.IsUnknown(), "compression": m.Compression.IsUnknown(),
 	} {
 		if unknown {
 			resp.Diagnostics.AddAttributeError(path.Root(name), "Value is not known yet",
 				"The registry is asked at plan time, so this must not depend on a resource that is still to be made.")
 		}
 	}
-	var plain []string
+	var plain, uploads []string
 	if !m.PlainHTTP.IsUnknown() {
 		resp.Diagnostics.Append(m.PlainHTTP.ElementsAs(ctx, &plain, false)...)
+	}
+	if !m.UploadHosts.IsUnknown() {
+		resp.Diagnostics.Append(m.UploadHosts.ElementsAs(ctx, &uploads, false)...)
+	}
+	compression := cmp.Or(m.Compression.ValueString(), string(push.Gzip))
+	if err := push.CheckCompression(compression); err != nil {
+		resp.Diagnostics.AddAttributeError(path.Root("compression"), "Not a compression", err.Error()+".")
 	}
 	if resp.Diagnostics.HasError() {
 		return
 	}
 	keychain := auth.New(cmp.Or(m.AuthFile.ValueString(), p.config.getenv("REGISTRY_AUTH_FILE")), p.config.getenv)
 	o := p.config.registry
-	o.Keychain, o.PlainHTTP, o.CAFile = keychain, plain, m.CAFile.ValueString()
+	o.Keychain, o.PlainHTTP, o.CAFile, o.UploadHosts = keychain, plain, m.CAFile.ValueString(), uploads
 	o.UserAgent = "yuba/" + p.config.version
-	c := &client{Client: registry.New(o), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress, message: p.config.message}
+	conn := registry.New(o)
+	c := &client{Client: conn, pusher: push.New(conn, push.Compression(compression)), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress, message: p.config.message}
 	resp.ResourceData, resp.EphemeralResourceData = c, c
 }
 

@@ -47,7 +47,7 @@ func layer(content string) image.Layer {
 func compressed(content string) image.Layer {
 	l := layer(content)
 	var b bytes.Buffer
-	d, err := push.Compress(context.Background(), &b, push.Layer{DiffID: l.DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) { return l.Open(ctx, nil) }})
+	d, err := push.Compress(context.Background(), &b, push.Layer{DiffID: l.DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) { return l.Open(ctx, nil) }}, push.Gzip)
 	if err != nil {
 		panic(err)
 	}

@@ -141,7 +141,7 @@ func (w *writer) layer(ctx context.Context, node string, l image.Layer, read fun
 		return d, nil
 	}
 	d, err := w.blob(func(to io.Writer) (v1.Descriptor, error) {
-		d, err := push.Compress(ctx, to, push.Layer{DiffID: l.DiffID, Open: open})
+		d, err := push.Compress(ctx, to, push.Layer{DiffID: l.DiffID, Open: open}, push.Gzip)
 		if bad := (*push.SourceError)(nil); errors.As(err, &bad) {
 			err = &NodeError{node, bad.Err}
 		}

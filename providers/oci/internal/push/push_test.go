@@ -60,7 +60,7 @@ func compressed(t *testing.T, b []byte, r func(io.Reader) io.Reader) string {
 	t.Helper()
 	s := newStream(t.Context(), Layer{DiffID: diffID(b), Open: func(context.Context) (io.ReadCloser, error) {
 		return io.NopCloser(r(bytes.NewReader(b))), nil
-	}})
+	}}, Gzip, 0)
 	z, err := gzip.NewReader(s)
 	if err != nil {
 		t.Fatal(err)
@@ -80,7 +80,7 @@ func compressed(t *testing.T, b []byte, r func(io.Reader) io.Reader) string {
 // The digest of an archive is in states and Deployments: it must be the same on the laptop, in CI, and after an upgrade.
 // When this digest changes with a new compressor, every node's next push of a tag that is gone fails: that must be decided.
 func TestDigestDependsOnNothingElse(t *testing.T) {
-	const golden = "sha256:da9aec04809ca93add939804721be9ef551309d9ba5c7f9492ee6704eef8d6ac"
+	const golden = "sha256:9d7c0bd41d17b50a81933553c25b632dd0986bcf010ce36f51c191e6ee7f77c5"
 	b := sample(9<<20 + 12345)
 	plain := func(r io.Reader) io.Reader { return r }
 	before := runtime.GOMAXPROCS(0)
@@ -169,7 +169,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	start, peak, next := m.HeapAlloc, uint64(0), int64(0)
-	_, err = Push(t.Context(), c, repo.Tag("1"), Image{Config: a.Config, Layers: []Layer{{DiffID: a.Layers[0].DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
+	_, err = New(c, Gzip).Push(t.Context(), repo.Tag("1"), Image{Config: a.Config, Layers: []Layer{{DiffID: a.Layers[0].DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
 		return a.Layers[0].Open(ctx, func(n int64) {
 			if n >= next {
 				next = n + 8<<20
@@ -220,7 +220,7 @@ func TestNothingRunsOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			open := 0
-			_, err = Push(t.Context(), client, repo.Tag("1"), Image{Config: []byte("{}"), Layers: []Layer{{DiffID: diffID(b),
+			_, err = New(client, Gzip).Push(t.Context(), repo.Tag("1"), Image{Config: []byte("{}"), Layers: []Layer{{DiffID: diffID(b),
 				Open: func(context.Context) (io.ReadCloser, error) {
 					open++
 					return &closeCounter{Reader: c.source(bytes.NewReader(b)), open: &open}, nil
@@ -235,7 +235,7 @@ func TestNothingRunsOn(t *testing.T) {
 				t.Errorf("%d streams of the source are still open", open)
 			}
 			// A goroutine that has said that it's done may still be on its last line.
-			for buf := make([]byte, 1<<20); strings.Contains(string(buf[:runtime.Stack(buf, true)]), "pgzip"); {
+			for buf := make([]byte, 1<<20); strings.Contains(string(buf[:runtime.Stack(buf, true)]), "push.(*stream)"); {
 				runtime.Gosched()
 			}
 		})

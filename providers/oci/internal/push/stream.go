@@ -1,157 +1,239 @@
 package push
 
 import (
-	"bufio"
+	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
 	"errors"
-	"fmt"
 	"hash"
 	"io"
 	"runtime"
 	"sync"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/klauspost/pgzip"
 )
 
-const (
-	// The level and the block size are part of the digest of every image that was ever pushed: changing one means
-	// that a node's tag gives another digest.
-	gzipLevel = 1
-	blockSize = 1 << 20
-	// maxBlocks bounds the memory of one push (about 3 MiB a block) on machines of many cores.
-	maxBlocks = 8
-	bufSize   = 256 << 10
-)
+// maxParallel bounds the blocks of one push on machines of many cores, and so its memory.
+const maxParallel = 16
 
-// stream is the compressed layer as the body of one request. It begins to work with the first Read.
+func parallel() int { return min(runtime.GOMAXPROCS(0), maxParallel) }
+
+// block is a piece of the layer on its way through the compressor.
+type block struct {
+	raw   []byte
+	out   bytes.Buffer
+	ready chan struct{} // has one value when out is complete
+}
+
+// stream is a layer as it is sent, from a given byte on. It begins to work with the first Read or WriteTo; one goroutine at
+// a time may call these.
 type stream struct {
-	ctx   context.Context
-	layer Layer
-	start sync.Once
-	pr    *io.PipeReader
-	pw    *io.PipeWriter
-	done  chan struct{} // closed when the work has ended
+	layer  Layer
+	format format
+	skip   int64 // what the registry has already; it's made all the same, for the digest
 
-	// The results, valid after Close.
-	err   error // of the source
-	hash  hash.Hash
-	size  int64
-	whole bool
+	ctx    context.Context
+	cancel context.CancelCauseFunc
+	start  sync.Once
+	order  chan *block   // in the order of the layer
+	free   chan *block   // at most so many are under way
+	done   chan struct{} // closed when nobody uses the source any more
+
+	// Of the consumer. mu is for those who look on while it may still run.
+	pending []byte
+	held    *block // whose out is in pending
+	mu      sync.Mutex
+	hash    hash.Hash
+	size    int64
+	whole   bool
+
+	// Valid when order or done is closed.
+	err      error // of the source
+	complete bool  // all of the source was read
 }
 
-func newStream(ctx context.Context, l Layer) *stream {
-	s := &stream{ctx: ctx, layer: l, hash: sha256.New(), done: make(chan struct{})}
-	s.pr, s.pw = io.Pipe()
+func newStream(ctx context.Context, l Layer, c Compression, skip int64) *stream {
+	s := &stream{layer: l, format: newFormat(l, c), skip: skip, hash: sha256.New(), done: make(chan struct{})}
+	s.ctx, s.cancel = context.WithCancelCause(ctx)
+	// One is read, one is sent, and the others are compressed.
+	n := parallel() + 2
+	s.order, s.free = make(chan *block, n), make(chan *block, n)
+	for range n {
+		s.free <- nil // made when it's needed
+	}
 	return s
-}
-
-// Read implements io.Reader.
-func (s *stream) Read(b []byte) (int, error) {
-	s.start.Do(func() { go s.work() })
-	return s.pr.Read(b)
-}
-
-// Close stops the work and waits for its end, so that the source is free. It may be called more than once.
-func (s *stream) Close() error {
-	s.start.Do(func() { close(s.done) })
-	s.pr.CloseWithError(errStopped)
-	<-s.done
-	return nil
 }
 
 var errStopped = errors.New("upload has stopped")
 
-// descriptor is valid after Close; ok is false when not everything was read.
-func (s *stream) descriptor() (d v1.Descriptor, ok bool) {
-	return v1.Descriptor{MediaType: types.OCILayer, Size: s.size,
-		Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(s.hash.Sum(nil))}}, s.whole
-}
-
-func (s *stream) work() {
-	defer close(s.done)
-	s.pw.CloseWithError(s.compress())
-}
-
-// compress ends with nil only when the whole layer has been taken by the reader.
-func (s *stream) compress() error {
-	src, err := s.layer.Open(s.ctx)
-	if err != nil {
-		s.err = err
-		return err
-	}
-	defer src.Close()
-	// Unbuffered, each small write of the compressor would be a turn of two goroutines.
-	out := bufio.NewWriterSize(io.MultiWriter(s.pw, s.hash, (*counter)(&s.size)), bufSize)
-	z, err := newGzip(out)
-	if err != nil {
-		return err
-	}
-	if _, err := io.CopyBuffer(onlyWriter{z}, &sourceReader{src, &s.err}, make([]byte, blockSize)); err != nil {
-		// After an error Close would leave the compressor's goroutines behind; Reset ends them. They may be in the
-		// middle of a write to the pipe.
-		s.pw.CloseWithError(err)
-		z.Reset(io.Discard)
-		return err
-	}
-	if err := z.Close(); err != nil {
-		z.Reset(io.Discard)
-		return err
-	}
-	if err := out.Flush(); err != nil {
-		return err
-	}
-	s.whole = true
+// Close stops the work and waits for its end, so that the source is free. It may be called more than once, and while
+// another goroutine reads.
+func (s *stream) Close() error {
+	s.start.Do(func() { close(s.done) })
+	s.cancel(errStopped)
+	<-s.done
 	return nil
 }
 
-// newGzip compresses blocks of fixed size in parallel, so that the result does not depend on the number of cores.
-func newGzip(w io.Writer) (*pgzip.Writer, error) {
-	z, err := pgzip.NewWriterLevel(w, gzipLevel)
-	if err != nil {
-		return nil, err
-	}
-	if err := z.SetConcurrency(blockSize, min(runtime.GOMAXPROCS(0), maxBlocks)); err != nil {
-		return nil, fmt.Errorf("gzip: %w", err)
-	}
-	return z, nil
+// descriptor is for after Close; ok is false when not everything was read.
+func (s *stream) descriptor() (d v1.Descriptor, ok bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return v1.Descriptor{MediaType: s.format.mediaType(), Size: s.size,
+		Digest: v1.Hash{Algorithm: "sha256", Hex: hex.EncodeToString(s.hash.Sum(nil))}}, s.whole
 }
 
-// Compress writes to w what Push sends of a layer that isn't compressed yet, and describes it. An error of the layer's own
-// is a *SourceError.
-func Compress(ctx context.Context, w io.Writer, l Layer) (v1.Descriptor, error) {
-	s := newStream(ctx, l)
-	_, err := io.CopyBuffer(onlyWriter{w}, onlyReader{s}, make([]byte, bufSize))
+// work reads the layer and has its blocks compressed.
+func (s *stream) work() {
+	var compressing sync.WaitGroup
+	defer close(s.done)
+	defer close(s.order)
+	defer compressing.Wait()
+	src, err := s.layer.Open(s.ctx)
+	if err != nil {
+		s.fail(err)
+		return
+	}
+	defer src.Close()
+	for head, last := s.format.begin(), false; !last; head = nil {
+		b := s.take()
+		if b == nil {
+			return
+		}
+		n, err := fill(src, b.raw)
+		if err != nil && err != io.EOF {
+			s.fail(err)
+			return
+		}
+		last = err == io.EOF
+		raw := b.raw[:n]
+		s.format.count(raw)
+		b.out.Write(head)
+		s.order <- b // never full
+		work := func() {
+			if len(raw) > 0 {
+				s.format.block(&b.out, raw)
+			}
+			if last {
+				b.out.Write(s.format.end())
+			}
+			b.ready <- struct{}{}
+		}
+		if last {
+			work()
+		} else {
+			compressing.Go(work)
+		}
+	}
+	s.complete = true
+}
+
+// fail notes an error of the source, unless it comes from the end of the stream.
+func (s *stream) fail(err error) {
+	if s.ctx.Err() == nil {
+		s.err = err
+	}
+}
+
+// take waits for a block that nobody uses. It returns nil when the stream was closed.
+func (s *stream) take() *block {
+	select {
+	case b := <-s.free:
+		if b == nil {
+			b = &block{raw: make([]byte, s.format.blockSize()), ready: make(chan struct{}, 1)}
+		}
+		b.out.Reset()
+		return b
+	case <-s.ctx.Done():
+		return nil
+	}
+}
+
+// fill is io.ReadFull that leaves the reader's error as it is.
+func fill(r io.Reader, b []byte) (n int, err error) {
+	for n < len(b) && err == nil {
+		var m int
+		m, err = r.Read(b[n:])
+		n += m
+	}
+	return n, err
+}
+
+// next makes pending hold some bytes to send. At the end of the layer it returns io.EOF.
+func (s *stream) next() error {
+	s.start.Do(func() { go s.work() })
+	for len(s.pending) == 0 {
+		if s.held != nil {
+			s.free <- s.held // never full
+			s.held = nil
+		}
+		if s.ctx.Err() != nil {
+			return context.Cause(s.ctx)
+		}
+		var b *block
+		select {
+		case b = <-s.order:
+		case <-s.ctx.Done():
+			return context.Cause(s.ctx)
+		}
+		if b == nil { // the channel is closed
+			if !s.complete {
+				return cmp.Or(s.err, errStopped)
+			}
+			s.mu.Lock()
+			defer s.mu.Unlock()
+			s.whole = true
+			return io.EOF
+		}
+		<-b.ready
+		s.held, s.pending = b, b.out.Bytes()
+		s.mu.Lock()
+		s.hash.Write(s.pending)
+		s.size += int64(len(s.pending))
+		s.mu.Unlock()
+		n := min(s.skip, int64(len(s.pending)))
+		s.pending, s.skip = s.pending[n:], s.skip-n
+	}
+	return nil
+}
+
+// Read implements io.Reader.
+func (s *stream) Read(b []byte) (int, error) {
+	if err := s.next(); err != nil {
+		return 0, err
+	}
+	n := copy(b, s.pending)
+	s.pending = s.pending[n:]
+	return n, nil
+}
+
+// WriteTo implements io.WriterTo, by which net/http sends a block in one piece and without a copy.
+func (s *stream) WriteTo(w io.Writer) (sent int64, err error) {
+	for {
+		if err := s.next(); err == io.EOF {
+			return sent, nil
+		} else if err != nil {
+			return sent, err
+		}
+		n, err := w.Write(s.pending)
+		sent += int64(n)
+		if err != nil {
+			return sent, err
+		}
+		s.pending = nil
+	}
+}
+
+// Compress writes to w what Push sends of a layer, and describes it. An error of the layer's own is a *SourceError.
+func Compress(ctx context.Context, w io.Writer, l Layer, c Compression) (v1.Descriptor, error) {
+	s := newStream(ctx, l, c, 0)
+	_, err := s.WriteTo(w)
 	s.Close()
 	if s.err != nil {
 		return v1.Descriptor{}, &SourceError{s.err}
 	}
 	d, _ := s.descriptor()
 	return d, err
-}
-
-type counter int64
-
-func (c *counter) Write(b []byte) (int, error) { *c += counter(len(b)); return len(b), nil }
-
-// onlyWriter hides ReadFrom, and keeps CopyBuffer to its buffer.
-type onlyWriter struct{ io.Writer }
-
-type onlyReader struct{ io.Reader }
-
-// sourceReader remembers an error of the source apart from those of the upload.
-type sourceReader struct {
-	r   io.Reader
-	err *error
-}
-
-func (r *sourceReader) Read(b []byte) (int, error) {
-	n, err := r.r.Read(b)
-	if err != nil && err != io.EOF {
-		*r.err = err
-	}
-	return n, err
 }

@@ -29,6 +29,7 @@ func Explain(err error, host, credentials string) (what, todo string) {
 		invalid x509.CertificateInvalidError
 		status  *transport.Error
 		local   *localError
+		away    *elsewhereError
 		dns     *net.DNSError
 	)
 	const reach = "Check the address, and that the registry runs and can be reached from here."
@@ -37,6 +38,8 @@ func Explain(err error, host, credentials string) (what, todo string) {
 		return "cancelled", "Run again to go on."
 	case errors.As(err, &local):
 		return fmt.Sprintf("the registry %s was not asked: %s", host, local), ""
+	case errors.As(err, &away):
+		return away.Error(), "If the host is the registry's own, list it in the provider's upload_hosts (uploadHosts in a group file)."
 	case errors.As(err, &unknown):
 		return fmt.Sprintf("the certificate of %s is signed by an authority that is not known here", host), "Name its CA with ca_file."
 	case errors.As(err, &badHost):

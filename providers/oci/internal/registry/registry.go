@@ -15,6 +15,7 @@ import (
 	"net/http"
 	"net/url"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -37,6 +38,8 @@ type Options struct {
 	PlainHTTP []string
 	// CAFile, if set, is a PEM file with CAs that are trusted beside the system's.
 	CAFile string
+	// UploadHosts are hosts ("name" or "name:port") beside the registry's own that it may send uploads to.
+	UploadHosts []string
 	// UserAgent is sent with each request.
 	UserAgent string
 	// IdleTimeout ends a connection on which nothing moves in either direction; there is no limit on the total.
@@ -205,18 +208,23 @@ func (e *localError) Unwrap() error { return e.err }
 
 // Session is an authenticated conversation about one repository. It's safe for concurrent use.
 type Session struct {
-	Repo name.Repository
-	http *http.Client
+	Repo        name.Repository
+	http        *http.Client
+	uploadHosts []string
 }
 
-// Session makes or reuses a session. write asks for the right to push, too.
-func (c *Client) Session(ctx context.Context, repo name.Repository, write bool) (*Session, error) {
+// Session makes or reuses a session. write asks for the right to push, too. also are other repositories of the registry
+// that it asks the right to pull from; a token server grants it or not.
+func (c *Client) Session(ctx context.Context, repo name.Repository, write bool, also ...name.Repository) (*Session, error) {
 	actions := transport.PullScope
 	if write {
 		actions = transport.PushScope
 	}
-	scope := repo.Scope(actions)
-	key := repo.RegistryStr() + " " + scope
+	scopes := []string{repo.Scope(actions)}
+	for _, r := range also {
+		scopes = append(scopes, r.Scope(transport.PullScope))
+	}
+	key := repo.RegistryStr() + " " + strings.Join(scopes, " ")
 	c.mu.Lock()
 	s := c.sessions[key]
 	c.mu.Unlock()
@@ -231,11 +239,11 @@ func (c *Client) Session(ctx context.Context, repo name.Repository, write bool) 
 	if err != nil {
 		return nil, &localError{err}
 	}
-	rt, err := transport.NewWithContext(ctx, repo.Registry, auth, transport.NewUserAgent(base, c.o.UserAgent), []string{scope})
+	rt, err := transport.NewWithContext(ctx, repo.Registry, auth, transport.NewUserAgent(base, c.o.UserAgent), scopes)
 	if err != nil {
 		return nil, err
 	}
-	s = &Session{Repo: repo, http: &http.Client{Transport: rt, CheckRedirect: sameHost}}
+	s = &Session{Repo: repo, http: &http.Client{Transport: rt, CheckRedirect: sameHost}, uploadHosts: c.o.UploadHosts}
 	c.mu.Lock()
 	c.sessions[key] = s
 	c.mu.Unlock()
@@ -265,6 +273,36 @@ func SameHost(a, b *url.URL) bool {
 	}
 	standard := func(port string) bool { return port == "" || port == "80" || port == "443" }
 	return a.Hostname() == b.Hostname() && standard(a.Port()) && standard(b.Port())
+}
+
+// Upload is where to go on with the upload that the answer is about. The content goes there, so it must be a host of the
+// registry's own, which is the host that was asked or one below its name, or a host that the user has named. Credentials
+// go to the registry's host only.
+func (s *Session) Upload(resp *http.Response) (*url.URL, error) {
+	to, err := resp.Location()
+	if err != nil {
+		return nil, errors.New("the registry does not say where to upload")
+	}
+	asked := resp.Request.URL
+	own := url.URL{Scheme: s.Repo.Scheme(), Host: s.Repo.RegistryStr()}
+	switch {
+	case SameHost(to, asked):
+		to.Scheme, to.Host = asked.Scheme, asked.Host
+	case SameHost(to, &own):
+		to.Scheme, to.Host = own.Scheme, own.Host
+	case slices.Contains(s.uploadHosts, to.Host), slices.Contains(s.uploadHosts, to.Hostname()):
+	case to.Scheme == "https" && net.ParseIP(own.Hostname()) == nil && strings.HasSuffix(to.Hostname(), "."+own.Hostname()):
+	default:
+		return nil, &elsewhereError{to.Host}
+	}
+	return to, nil
+}
+
+// elsewhereError is an upload that the registry wants on a host that is not its own.
+type elsewhereError struct{ host string }
+
+func (e *elsewhereError) Error() string {
+	return fmt.Sprintf("the registry wants the upload on another host, %s, which yuba does not follow", e.host)
 }
 
 // URL is the address of path below the repository ("manifests/x").

@@ -25,18 +25,32 @@ const (
 
 type hintKey struct{}
 
-// hint carries the Retry-After of the last response from the transport to the loop.
-type hint struct{ after atomic.Int64 }
+// hint carries the Retry-After of the last response from the transport to the loop, and whether the attempt got further.
+type hint struct {
+	after    atomic.Int64
+	advanced atomic.Bool
+}
+
+// Advanced is for what Retry calls: this attempt got further than the ones before, so the next ones are counted anew. A
+// long upload may be cut more often than a short one.
+func Advanced(ctx context.Context) {
+	if h, ok := ctx.Value(hintKey{}).(*hint); ok {
+		h.advanced.Store(true)
+	}
+}
 
 // ErrAgain marks a failure that a new attempt may get past, where Retry could not see it from the error itself.
 var ErrAgain = errors.New("the upload has to start again")
 
-// Retry calls op until it succeeds, fails for good, or has failed maxAttempts times. patient also waits for a registry
+// Retry calls op until it succeeds, fails for good, or has failed maxAttempts times without getting further. patient also waits for a registry
 // that refuses connections, as one does while it restarts in the middle of an upload.
 func (c *Client) Retry(ctx context.Context, patient bool, op func(context.Context) error) error {
 	for attempt := 1; ; attempt++ {
 		h := new(hint)
 		err := op(context.WithValue(ctx, hintKey{}, h))
+		if h.advanced.Load() {
+			attempt = 1
+		}
 		if err == nil || ctx.Err() != nil || attempt == maxAttempts || !temporary(err, patient) {
 			return err
 		}
