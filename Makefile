@@ -52,10 +52,12 @@ images: bin/yuba lab stock-tofu
 race: lab
 	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity -e /test/faults -e /test/images)
 
-lint:
+# The shells and tools that read completions and manual pages are installed when they are missing.
+lint: bin/yuba
 	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
 	$(GO) vet ./... $(ENGINE)
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./... $(ENGINE)
+	test/shells.sh
 
 # Plan, apply, a change, a failure that is set back, destroy: on loopback.
 demo: bin/yuba lab

@@ -40,7 +40,7 @@ func commands() []command {
 	all = append(all, tofuCommands()...)
 	all = append(all, stateCommands()...)
 	all = append(all, providerCommands()...)
-	return append(all, versionCommand())
+	return append(all, versionCommand(), completionCommand(), manCommand())
 }
 
 // sections are the headings under which help shows flags; others have no
@@ -73,34 +73,52 @@ func (c *command) help(w io.Writer, flags *flag.FlagSet) error {
 	if c.example != "" {
 		fmt.Fprintf(&b, "\nExample:\n  %s\n", strings.ReplaceAll(strings.TrimSpace(c.example), "\n", "\n  "))
 	}
-	left := map[string]*flag.Flag{}
-	flags.VisitAll(func(f *flag.Flag) { left[f.Name] = f })
-	if len(left) > few {
-		for _, s := range sections {
-			title := "\n" + s.title + ":\n"
-			for _, name := range s.flags {
-				if f := left[name]; f != nil {
-					b.WriteString(title + describe(f))
-					title = ""
-					delete(left, name)
-				}
-			}
+	for _, s := range flagSections(flags) {
+		fmt.Fprintf(&b, "\n%s:\n", s.title)
+		for _, f := range s.flags {
+			head, text := describe(f)
+			fmt.Fprintf(&b, "  %s\n        %s\n", head, strings.ReplaceAll(text, "\n", "\n        "))
 		}
-	}
-	title := "\nFlags:\n"
-	for _, name := range slices.Sorted(maps.Keys(left)) {
-		b.WriteString(title + describe(left[name]))
-		title = ""
 	}
 	_, err := io.WriteString(w, b.String())
 	return err
 }
 
-// describe is a flag's entry on a help page. A flag that is on unless it is
-// turned off is shown turned off.
-func describe(f *flag.Flag) string {
+// flagSection is flags under a heading.
+type flagSection struct {
+	title string
+	flags []*flag.Flag
+}
+
+// flagSections puts the flags of a command in the order of its help page.
+func flagSections(flags *flag.FlagSet) []flagSection {
+	var out []flagSection
+	left := map[string]*flag.Flag{}
+	flags.VisitAll(func(f *flag.Flag) { left[f.Name] = f })
+	if len(left) > few {
+		for _, s := range sections {
+			section := flagSection{title: s.title}
+			for _, name := range s.flags {
+				if f := left[name]; f != nil {
+					section.flags = append(section.flags, f)
+					delete(left, name)
+				}
+			}
+			out = append(out, section)
+		}
+	}
+	rest := flagSection{title: "Flags"}
+	for _, name := range slices.Sorted(maps.Keys(left)) {
+		rest.flags = append(rest.flags, left[name])
+	}
+	return slices.DeleteFunc(append(out, rest), func(s flagSection) bool { return len(s.flags) == 0 })
+}
+
+// describe is a flag's entry on a help page: how it is written, and what it does.
+// A flag that is on unless it is turned off is shown turned off.
+func describe(f *flag.Flag) (head, text string) {
 	value, text := flag.UnquoteUsage(f)
-	head := "  -" + f.Name
+	head = "-" + f.Name
 	switch {
 	case value != "":
 		head += "=" + strings.ToUpper(value)
@@ -110,13 +128,15 @@ func describe(f *flag.Flag) string {
 	if f.DefValue != "" && f.DefValue != "true" && f.DefValue != "false" && f.DefValue != "0s" {
 		text += fmt.Sprintf(" (default %s)", f.DefValue)
 	}
-	return fmt.Sprintf("%s\n        %s\n", head, strings.ReplaceAll(text, "\n", "\n        "))
+	return head, text
 }
 
+// aboutYuba says what the program is.
+const aboutYuba = "Deploys groups of NixOS nodes to Kubernetes, with its state where OpenTofu has it, and runs any\n" +
+	"OpenTofu configuration of the providers that are linked into it."
+
 func overview(w io.Writer) error {
-	_, err := io.WriteString(w, "Usage: yuba COMMAND [FLAGS] [ARGUMENTS]\n\n"+
-		"Deploys groups of NixOS nodes to Kubernetes, with its state where OpenTofu has it, and runs any\n"+
-		"OpenTofu configuration of the providers that are linked into it.\n\nCommands:\n"+
+	_, err := io.WriteString(w, "Usage: yuba COMMAND [FLAGS] [ARGUMENTS]\n\n"+aboutYuba+"\n\nCommands:\n"+
 		list("")+"\n'yuba COMMAND -h' explains a command, with an example.\n")
 	return err
 }

@@ -5,6 +5,7 @@ package live
 
 import (
 	"io"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -76,7 +77,7 @@ type Display struct {
 
 	mu    sync.Mutex
 	lines map[string]*line
-	order []*line // as they first appeared
+	order []*line // by name
 	kept  strings.Builder
 	frame frame // what is on the screen
 
@@ -278,7 +279,8 @@ func (d *Display) line(name string) *line {
 	if l == nil {
 		l = &line{name: clean(name)}
 		d.lines[name] = l
-		d.order = append(d.order, l)
+		at, _ := slices.BinarySearchFunc(d.order, l, func(a, b *line) int { return strings.Compare(a.name, b.name) })
+		d.order = slices.Insert(d.order, at, l)
 	}
 	return l
 }

@@ -223,27 +223,27 @@ func golden(t *testing.T, name, got string) {
 // A window that is made smaller or larger loses nothing and shows nothing twice.
 func TestResize(t *testing.T) {
 	s := newStage(t, 80, 10)
-	s.start("web", "rolling out")
-	s.Message("web", "0/1 ready: "+strings.Repeat("x", 60))
-	s.start("db", "pushing")
+	s.start("db", "rolling out")
+	s.Message("db", "0/1 ready: "+strings.Repeat("x", 60))
+	s.start("web", "pushing")
 	s.done("mail", "", "ready", "")
 	s.pass(time.Second)
 	s.wants("✓ mail: ready after 0s\n" +
-		"  web  rolling out  1s  0/1 ready: " + strings.Repeat("x", 43) + "…\n" +
-		"  db   pushing      1s\n")
+		"  db   rolling out  1s  0/1 ready: " + strings.Repeat("x", 43) + "…\n" +
+		"  web  pushing      1s\n")
 	s.resize(40, 10)
 	s.wants("✓ mail: ready after 0s\n" +
-		"  web  rolling out  1s  0/1 ready: xxxxx\n" + strings.Repeat("x", 38) + "…\n" +
-		"  db   pushing      1s\n")
+		"  db   rolling out  1s  0/1 ready: xxxxx\n" + strings.Repeat("x", 38) + "…\n" +
+		"  web  pushing      1s\n")
 	s.pass(100 * time.Millisecond)
 	s.wants("✓ mail: ready after 0s\n" +
-		"  web  rolling out  1s  0/1 ready: xxx…\n" +
-		"  db   pushing      1s\n")
+		"  db   rolling out  1s  0/1 ready: xxx…\n" +
+		"  web  pushing      1s\n")
 	s.resize(60, 10)
 	s.pass(100 * time.Millisecond)
 	s.wants("✓ mail: ready after 0s\n" +
-		"  web  rolling out  1s  0/1 ready: xxxxxxxxxxxxxxxxxxxxxxx…\n" +
-		"  db   pushing      1s\n")
+		"  db   rolling out  1s  0/1 ready: xxxxxxxxxxxxxxxxxxxxxxx…\n" +
+		"  web  pushing      1s\n")
 	s.Close()
 	s.wants("✓ mail: ready after 0s\n")
 }
@@ -294,7 +294,7 @@ func TestStrangeCharacters(t *testing.T) {
 		s.Message("db", message)
 		s.pass(100 * time.Millisecond)
 		seen := s.seen()
-		if lines := strings.Split(seen, "\n"); len(lines) != 3 || strings.Contains(seen, "<") || !strings.HasPrefix(lines[1], "  db   rolling out  0s  ") {
+		if lines := strings.Split(seen, "\n"); len(lines) != 3 || strings.Contains(seen, "<") || !strings.HasPrefix(lines[1], "  web  rolling out  0s  ") {
 			t.Errorf("%q: a screen of\n%s", message, seen)
 		}
 	}
