@@ -4,7 +4,6 @@ package blob
 import (
 	"bufio"
 	"bytes"
-	"compress/bzip2"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -88,20 +87,23 @@ func Decompress(r io.Reader) (io.ReadCloser, Kind, error) {
 	}
 }
 
-// ErrTruncated and ErrDamaged are what Damage makes of the errors of decompressors and of archive/tar.
+// ErrTruncated is what Damage makes of an end that comes too early.
+var ErrTruncated = errors.New("is truncated; build or copy it again")
+
 var (
-	ErrTruncated = errors.New("is truncated; build or copy it again")
-	ErrDamaged   = errors.New("is damaged: its checksum does not match; build or copy it again")
+	errWindow  = fmt.Errorf("needs more memory to be decompressed than the %d MiB that yuba gives: compress it without --long", maxZstdWindow>>20)
+	errDamaged = errors.New("is damaged: its checksum does not match; build or copy it again")
 )
 
 // Damage says in a user's words what an error while reading means. It returns nil for one that says nothing of damage.
 func Damage(err error) error {
-	var bad bzip2.StructuralError
 	switch {
 	case errors.Is(err, io.ErrUnexpectedEOF):
 		return ErrTruncated
-	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, zstd.ErrCRCMismatch), errors.As(err, &bad):
-		return ErrDamaged
+	case errors.Is(err, zstd.ErrWindowSizeExceeded):
+		return errWindow
+	case errors.Is(err, gzip.ErrChecksum), errors.Is(err, gzip.ErrHeader), errors.Is(err, zstd.ErrCRCMismatch):
+		return errDamaged
 	}
 	return nil
 }

@@ -12,6 +12,7 @@ import (
 	"io"
 	"os"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -233,6 +234,126 @@ func TestHostileArchives(t *testing.T) {
 			})
 		}
 	}
+}
+
+// raw is a tar header by hand, for what archive/tar doesn't write.
+func raw(name string, typ byte, size int64) []byte {
+	b := make([]byte, 512)
+	copy(b, name)
+	copy(b[100:], "0000644\x00")
+	copy(b[108:], "0000000\x000000000\x00")
+	copy(b[124:], fmt.Sprintf("%011o\x0000000000001\x00        ", size))
+	b[156] = typ
+	copy(b[257:], "ustar\x0000")
+	sum := 0
+	for _, x := range b {
+		sum += int(x)
+	}
+	copy(b[148:], fmt.Sprintf("%06o\x00 ", sum))
+	return b
+}
+
+func pad(b []byte) []byte { return append(b, make([]byte, (512-len(b)%512)%512)...) }
+
+// pax is a header of such records, "LENGTH KEY=VALUE\n" with any length.
+func pax(records string) []byte {
+	return append(raw("pax", tar.TypeXHeader, int64(len(records))), pad([]byte(records))...)
+}
+
+// Headers that say one thing and mean another must not lead past the checks, or take memory.
+func TestTrickyHeaders(t *testing.T) {
+	good := tarOf(t, manifest(goodManifest), config(goodConfig), layer())
+	hello := append(raw("l.tar", tar.TypeReg, 5), pad([]byte("hello"))...)
+	for name, c := range map[string]struct {
+		b    [][]byte
+		want string
+	}{
+		"none":                 {nil, ""},
+		"path by PAX":          {[][]byte{pax("13 path=../x\n"), raw("ok", tar.TypeReg, 0)}, "unsafe name"},
+		"absolute path by PAX": {[][]byte{pax("12 path=/xx\n"), raw("ok", tar.TypeReg, 0)}, "unsafe name"},
+		"the layer's name":     {[][]byte{pax("14 path=l.tar\n"), raw("ok", tar.TypeReg, 0)}, `two entries "l.tar"`},
+		"link by PAX":          {[][]byte{pax("20 linkpath=../../x\n"), raw("ok", tar.TypeSymlink, 0)}, "leads out"},
+		"size by PAX":          {[][]byte{pax("19 size=9999999999\n"), raw("x", tar.TypeReg, 0)}, "truncated"},
+		"size below zero":      {[][]byte{pax("11 size=-1\n"), raw("x", tar.TypeReg, 0)}, "not an archive"},
+		"no number":            {[][]byte{pax("10 size=x\n"), raw("x", tar.TypeReg, 0)}, "not an archive"},
+		"wrong length":         {[][]byte{pax("99 path=x\n"), raw("x", tar.TypeReg, 0)}, "not an archive"},
+		"NUL in a path":        {[][]byte{pax("12 path=a\x00b\n"), raw("x", tar.TypeReg, 0)}, "not an archive"},
+		"sparse":               {[][]byte{pax("22 GNU.sparse.major=1\n22 GNU.sparse.minor=0\n28 GNU.sparse.realsize=4096\n"), raw("x", tar.TypeReg, 512), pad([]byte("1\n0\n0\n"))}, "archive"},
+		"huge PAX header":      {[][]byte{append(raw("pax", tar.TypeXHeader, 2<<20), make([]byte, 2<<20)...)}, "archive/tar: header field too long"},
+		"huge long name":       {[][]byte{append(raw("././@LongLink", tar.TypeGNULongName, 2<<20), make([]byte, 2<<20)...)}, "archive/tar: header field too long"},
+		"layer twice":          {[][]byte{hello}, `two entries "l.tar"`},
+		"only half a header":   {[][]byte{raw("x", tar.TypeReg, 0)[:300]}, "truncated"},
+		"header of noise":      {[][]byte{bytes.Repeat([]byte("x"), 512)}, "not an archive"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := bytes.Clone(good[:len(good)-1024])
+			for _, part := range c.b {
+				b = append(b, part...)
+			}
+			if name != "only half a header" {
+				b = append(b, make([]byte, 1024)...)
+			}
+			for _, b := range [][]byte{b, gzipped(t, b)} {
+				_, err := readAll(t.Context(), tempFile(t, b))
+				if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+					t.Errorf("error %v, want %q", err, c.want)
+				}
+			}
+		})
+	}
+}
+
+// A few bytes that become very many, or ask for much memory.
+func TestBombs(t *testing.T) {
+	// A frame of zstd that wants a window of 2 GiB.
+	window := append([]byte{0x28, 0xb5, 0x2f, 0xfd, 0, 21 << 3}, 1, 0, 0)
+	for name, b := range map[string][]byte{
+		"window":          window,
+		"window in layer": tarOf(t, manifest(goodManifest), config(goodConfig), entryOf{name: "l.tar", content: string(window)}),
+	} {
+		if _, err := readAll(t.Context(), tempFile(t, b)); err == nil || !strings.Contains(err.Error(), "needs more memory") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	// 256 MiB of zeros in 256 KiB, where a config should be and in a layer: neither is held.
+	var bomb bytes.Buffer
+	z := gzip.NewWriter(&bomb)
+	if _, err := io.CopyN(z, zeros{}, 256<<20); err != nil {
+		t.Fatal(err)
+	}
+	if err := z.Close(); err != nil {
+		t.Fatal(err)
+	}
+	var before, after runtime.MemStats
+	runtime.GC()
+	runtime.ReadMemStats(&before)
+	_, err := readAllBut(t, tarOf(t, manifest(goodManifest), config(goodConfig), entryOf{name: "l.tar", content: bomb.String()}))
+	runtime.ReadMemStats(&after)
+	if err == nil || !strings.Contains(err.Error(), "layer has the digest") {
+		t.Errorf("layer: %v", err)
+	}
+	if grown := after.TotalAlloc - before.TotalAlloc; grown > 32<<20 {
+		t.Errorf("it took %d MiB", grown>>20)
+	}
+}
+
+type zeros struct{}
+
+func (zeros) Read(b []byte) (int, error) { clear(b); return len(b), nil }
+
+// readAllBut is readAll that keeps nothing.
+func readAllBut(t *testing.T, b []byte) (int64, error) {
+	img, err := store().Open(t.Context(), tempFile(t, b), quiet)
+	if err != nil {
+		return 0, err
+	}
+	defer img.Close()
+	s, err := img.Layers[0].Open(t.Context(), nil)
+	if err != nil {
+		return 0, err
+	}
+	defer s.Close()
+	return io.Copy(io.Discard, s)
 }
 
 // A gzipped archive with the layer before thousands of small files must not make yuba hold them all.

@@ -30,6 +30,10 @@ const (
 	Bundle = "bundle:" // the image of a node in a bundle
 )
 
+// maxReads bounds how many sources are read to their end at once, before a push: each takes a core, and may take the
+// memory of a decompressor.
+const maxReads = 4
+
 // Ref is a source taken apart.
 type Ref struct {
 	Kind string
@@ -102,6 +106,7 @@ func (r Ref) Place() string {
 type Store struct {
 	nix   *nix.Store
 	stdin *spool
+	slots chan struct{} // for what is decompressed or read to its end
 
 	mu      sync.Mutex
 	indexes map[string]found[archive.Index]
@@ -124,7 +129,7 @@ type measured struct {
 
 // NewStore returns a Store. Stdin may be nil.
 func NewStore(stdin io.Reader, n *nix.Store) *Store {
-	return &Store{nix: n, stdin: &spool{from: stdin}, indexes: map[string]found[archive.Index]{}, rootfs: map[string]found[measured]{},
+	return &Store{nix: n, stdin: &spool{from: stdin}, slots: make(chan struct{}, maxReads), indexes: map[string]found[archive.Index]{}, rootfs: map[string]found[measured]{},
 		outputs: map[string]string{}, bundles: map[string]*opening{}}
 }
 
@@ -252,7 +257,11 @@ func (s *Store) archive(ctx context.Context, name string) (*archive.Archive, err
 	if ok && same(known.info, info) {
 		return known.what.With(f), nil
 	}
-	a, err := archive.New(ctx, f)
+	var a *archive.Archive
+	err = s.alone(ctx, func() error {
+		a, err = archive.New(ctx, f)
+		return err
+	})
 	if err != nil {
 		f.Close()
 		return nil, err
@@ -263,6 +272,17 @@ func (s *Store) archive(ctx context.Context, name string) (*archive.Archive, err
 		s.mu.Unlock()
 	}
 	return a, nil
+}
+
+// alone waits until few others read something to its end.
+func (s *Store) alone(ctx context.Context, work func() error) error {
+	select {
+	case s.slots <- struct{}{}:
+		defer func() { <-s.slots }()
+		return work()
+	case <-ctx.Done():
+		return ctx.Err()
+	}
 }
 
 func same(a, b os.FileInfo) bool {
@@ -342,7 +362,11 @@ func (s *Store) rootTar(ctx context.Context, name string, f *os.File, architectu
 	known, ok := s.rootfs[name]
 	s.mu.Unlock()
 	if !ok || !same(known.info, info) {
-		diffID, err := rootfs.Tar(ctx, io.NewSectionReader(f, 0, info.Size()))
+		var diffID string
+		err := s.alone(ctx, func() (err error) {
+			diffID, err = rootfs.Tar(ctx, io.NewSectionReader(f, 0, info.Size()))
+			return err
+		})
 		if err != nil {
 			return nil, err
 		}
@@ -369,7 +393,11 @@ func (s *Store) openRootDir(ctx context.Context, dir rootfs.Dir, architecture st
 	s.mu.Unlock()
 	if !ok || known.print != print {
 		known = found[measured]{print: print}
-		if known.what.diffID, known.what.size, err = dir.Measure(ctx); err != nil {
+		err := s.alone(ctx, func() (err error) {
+			known.what.diffID, known.what.size, err = dir.Measure(ctx)
+			return err
+		})
+		if err != nil {
 			return nil, err
 		}
 		s.mu.Lock()
