@@ -47,7 +47,12 @@ type World struct {
 // New returns a world that is taken down when the test ends.
 func New(t testing.TB) *World {
 	t.Helper()
-	l := lab.Start(t)
+	return On(t, lab.Start(t))
+}
+
+// On is New on a lab of the test's own.
+func On(t testing.TB, l *lab.Lab) *World {
+	t.Helper()
 	w := &World{t: t, Lab: l, Dir: t.TempDir(), Namespace: l.Name(t)}
 	w.Server = StartStateServer(t, filepath.Join(w.Dir, "states"))
 	w.State = w.Server.Address + "/" + w.Namespace
