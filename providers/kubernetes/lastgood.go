@@ -143,6 +143,31 @@ func remember(ctx context.Context, c *client.Client, live client.Object) error {
 	return record(ctx, c, live, template)
 }
 
+// rememberBefore records what a Deployment of ours runs before another template
+// takes its place, when it is complete and nobody has seen to it: the process
+// that waited for it was killed, or it took longer than it might.
+func rememberBefore(ctx context.Context, c *client.Client, namespace, name string) error {
+	live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name)
+	if apierrors.IsNotFound(err) {
+		return nil
+	}
+	if err != nil {
+		return err
+	}
+	if !rollout.Complete(live) || rollout.Replicas(live) == 0 || setBackNote(live) != "" {
+		return nil
+	}
+	known, err := lastGood(ctx, c, namespace, metaString(live, "uid"))
+	if err != nil {
+		return err
+	}
+	// What others have changed is not ours, and never counts.
+	if own := templateOf(ownPart(live, c.FieldManager())); !hasImages(own) || ownership.Equal(own, known) {
+		return nil
+	}
+	return remember(ctx, c, live)
+}
+
 // rememberForeign records the whole template of a Deployment that others have
 // made and that is about to be adopted, if its rollout is complete: should our
 // first one fail, this is the way back.

@@ -58,7 +58,7 @@ func (r *objectResource) create(ctx context.Context, c *client.Client, x *applie
 		k, err := r.kind(ctx, c, x.id)
 		if err == nil {
 			x.kind = k
-			if k.Group == "apps" && k.Kind == "Deployment" {
+			if isDeployment(k) {
 				if err := rememberForeign(ctx, c, x.id.namespace, x.id.name); err != nil && !apierrors.IsForbidden(err) {
 					return nil, nil, fmt.Errorf("recording what ran before: %w", err)
 				}
@@ -84,6 +84,8 @@ func (r *objectResource) create(ctx context.Context, c *client.Client, x *applie
 		}
 	}
 }
+
+func isDeployment(k client.Kind) bool { return k.Group == "apps" && k.Kind == "Deployment" }
 
 func (r *objectResource) Update(ctx context.Context, req resource.UpdateRequest, resp *resource.UpdateResponse) {
 	c := r.connect(&resp.Diagnostics)
@@ -117,6 +119,12 @@ func (r *objectResource) Update(ctx context.Context, req resource.UpdateRequest,
 	x.uid, x.drifted, x.memory = state.str("uid"), n.Drifted, &ownership.Memory{}
 	private(ctx, req.Private, keyMemory, x.memory)
 	x.prior, _, _ = decodeManifest(state["manifest"])
+	if isDeployment(x.kind) {
+		if err := rememberBefore(ctx, c, x.id.namespace, x.id.name); err != nil && !apierrors.IsForbidden(err) {
+			resp.Diagnostics.AddError("Cannot apply "+x.id.label(), "recording what ran before: "+err.Error())
+			return
+		}
+	}
 	live, warnings, err := x.apply(ctx, c)
 	if err != nil {
 		resp.Diagnostics.AddError("Cannot apply "+x.id.label(), x.explain(err))

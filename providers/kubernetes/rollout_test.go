@@ -269,6 +269,15 @@ func TestKilledBetweenApplyAndVerdict(t *testing.T) {
 	n.runs(three)
 	n.quiet(three)
 
+	// Killed between the moment in which it was ready and the verdict: it was
+	// good all the same, and what ran by hand was not.
+	four := c.image("four", "ready")
+	c.put(n.dep, with(c.deployment("web", four)))
+	c.ready("web")
+	says(t, n.apply(bad), "failed", "set back", four)
+	n.runs(four)
+	n.must(three)
+
 	c.put(n.dep, with(c.deployment("web", bad))) // killed while a bad one was waited for
 	says(t, n.apply(bad), "failed", "set back", three)
 	n.runs(three)
