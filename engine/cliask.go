@@ -2,6 +2,7 @@ package engine
 
 import (
 	"bufio"
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -59,8 +60,21 @@ func (c *cli) console(ctx context.Context, raw []string) int {
 	var open brackets
 	lines := bufio.NewScanner(e.opts.stdin())
 	lines.Buffer(nil, 1<<20)
-	for lines.Scan() {
-		expr, complete := open.add(strings.TrimSpace(lines.Text()))
+	next := func() (string, error) {
+		if !lines.Scan() {
+			return "", cmp.Or(lines.Err(), io.EOF)
+		}
+		return lines.Text(), nil
+	}
+	for {
+		line, err := await(ctx, next)
+		if errors.Is(err, io.EOF) {
+			return 0
+		}
+		if err != nil {
+			return c.report(e, view, tfdiags.Diagnostics{}.Append(fmt.Errorf("reading the standard input: %w", err)))
+		}
+		expr, complete := open.add(strings.TrimSpace(line))
 		if !complete {
 			continue
 		}
@@ -73,10 +87,25 @@ func (c *cli) console(ctx context.Context, raw []string) int {
 		}
 		view.Output(result)
 	}
-	if err := lines.Err(); err != nil {
-		return c.report(e, view, tfdiags.Diagnostics{}.Append(fmt.Errorf("reading the standard input: %w", err)))
+}
+
+// await is what read gives, or why ctx has ended: then read is left to itself.
+func await(ctx context.Context, read func() (string, error)) (string, error) {
+	type line struct {
+		text string
+		err  error
 	}
-	return 0
+	got := make(chan line, 1)
+	go func() {
+		text, err := read()
+		got <- line{text, err}
+	}()
+	select {
+	case l := <-got:
+		return l.text, l.err
+	case <-ctx.Done():
+		return "", context.Cause(ctx)
+	}
 }
 
 // converse evaluates what is typed at a terminal.
@@ -92,12 +121,14 @@ func (c *cli) converse(ctx context.Context, fd int, session *repl.Session, view 
 		io.Writer
 	}{c.Stdin, c.Stdout}, "> ")
 	var open brackets
-	for ctx.Err() == nil {
-		line, err := t.ReadLine()
+	for {
+		line, err := await(ctx, t.ReadLine)
 		if errors.Is(err, io.EOF) { // ^D or ^C
 			return 0
 		}
 		if err != nil {
+			_ = term.Restore(fd, old)
+			view.Diagnostics(tfdiags.Diagnostics{}.Append(fmt.Errorf("reading from the terminal: %w", err)))
 			return 1
 		}
 		expr, complete := open.add(strings.TrimSpace(line))
@@ -118,7 +149,6 @@ func (c *cli) converse(ctx context.Context, fd int, session *repl.Session, view 
 			return 0
 		}
 	}
-	return 1
 }
 
 // brackets puts lines together while a bracket is open or a line ends in a

@@ -7,9 +7,11 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/encryption"
+	"github.com/opentofu/opentofu/internal/states"
 	"github.com/opentofu/opentofu/internal/states/remote"
 	"github.com/opentofu/opentofu/internal/states/statefile"
 	"github.com/opentofu/opentofu/internal/states/statemgr"
@@ -27,15 +29,68 @@ type rescue struct {
 	// OpenTofu stores the state from a goroutine of its own when it is
 	// stopped, and a second interrupt doesn't wait for that.
 	mu      sync.Mutex
+	mgr     *rescuedState   // of the operation, nil before it has read a state
 	unsaved *statefile.File // of the last attempt; nil when that worked
 	err     error           // why there is no file to write it to
+	cause   error           // why it could not be stored
+	told    bool            // OpenTofu has written it, or has printed it
 }
 
-func (r *rescue) note(unsaved *statefile.File, err error) {
+func (r *rescue) note(unsaved *statefile.File, cause, err error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsaved, r.err = unsaved, err
+	r.unsaved, r.cause, r.err = unsaved, cause, err
 }
+
+// watch is the state with this rescue.
+func (r *rescue) watch(s *remoteState) *rescuedState {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.mgr = &rescuedState{remoteState: s, rescue: r}
+	return r.mgr
+}
+
+// persist tries to store the state of an operation that is cancelled.
+func (r *rescue) persist(ctx context.Context) {
+	if r == nil {
+		return
+	}
+	r.mu.Lock()
+	mgr := r.mgr
+	r.mu.Unlock()
+	if mgr != nil && mgr.changed() {
+		_ = mgr.PersistState(context.WithoutCancel(ctx), nil) // it is noted
+	}
+}
+
+// write writes what could not be stored to errored.tfstate, unless OpenTofu has
+// done so.
+func (r *rescue) write(enc encryption.StateEncryption) (diags tfdiags.Diagnostics) {
+	if r == nil {
+		return nil
+	}
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.unsaved == nil || r.told {
+		return nil
+	}
+	diags = diags.Append(sourceless("Failed to save state", "Error saving state: %s", r.cause))
+	err := r.err
+	if err == nil {
+		err = statemgr.NewFilesystem(erroredState, enc).WriteStateForMigration(r.unsaved, true)
+	}
+	if err != nil {
+		return diags.Append(sourceless(persistFailed, "The state could not be written to a file either: %s. The next apply finds out what was done as far as it can be found out.", err))
+	}
+	return diags.Append(sourceless(persistFailed, persistFailedDetail))
+}
+
+// persistFailedDetail is OpenTofu's, and gets this program's commands as all its
+// words.
+const persistFailedDetail = "The error shown above has prevented OpenTofu from writing the updated state to the configured backend. " +
+	"To allow for recovery, the state " + claimsFile + " in the current working directory.\n\n" +
+	"Running \"tofu apply\" again at this point will create a forked state, making it harder to recover.\n\n" +
+	"To retry writing this state, use the following command:\n    tofu state push errored.tfstate"
 
 func (r *rescue) last() (unsaved *statefile.File, err error) {
 	r.mu.Lock()
@@ -56,7 +111,8 @@ func (e *Engine) rescuing() (done func()) {
 // rescuedState is a remote state that tells a rescue when it can't be stored.
 type rescuedState struct {
 	*remoteState
-	rescue *rescue
+	rescue  *rescue
+	written atomic.Bool
 }
 
 // remoteState has a name that its method State leaves free.
@@ -67,12 +123,27 @@ var _ statemgr.Full = (*rescuedState)(nil)
 func (s *rescuedState) PersistState(ctx context.Context, schemas *tofu.Schemas) error {
 	err := s.remoteState.PersistState(ctx, schemas)
 	if err == nil {
-		s.rescue.note(nil, nil)
+		s.rescue.note(nil, nil, nil)
 		return nil
 	}
-	s.rescue.note(statemgr.Export(s.remoteState), reserveErroredState())
+	s.rescue.note(statemgr.Export(s.remoteState), err, reserveErroredState())
 	return err
 }
+
+// WriteState and MutateState remember that there is something to store:
+// OpenTofu's PersistState makes a state where there was none and nothing has
+// happened.
+func (s *rescuedState) WriteState(state *states.State) error {
+	s.written.Store(true)
+	return s.remoteState.WriteState(state)
+}
+
+func (s *rescuedState) MutateState(fn func(*states.State) *states.State) error {
+	s.written.Store(true)
+	return s.remoteState.MutateState(fn)
+}
+
+func (s *rescuedState) changed() bool { return s.written.Load() }
 
 // persistFailed is OpenTofu's error after it has tried to write errored.tfstate.
 const persistFailed = "Failed to persist state to backend"
@@ -95,6 +166,9 @@ func (r *rescue) truth(diags tfdiags.Diagnostics, view views.Operation, enc encr
 		if desc.Summary != persistFailed || !strings.Contains(desc.Detail, claimsFile) {
 			continue
 		}
+		r.mu.Lock()
+		r.told = true
+		r.mu.Unlock()
 		if fi, err := os.Stat(erroredState); why == nil && err == nil && fi.Size() > 0 {
 			continue
 		}

@@ -22,6 +22,9 @@ type asker struct {
 	tty     *tty
 	stdin   *os.File // nil if there is none
 
+	withdrawn context.Context // done: nobody is asked any more
+	withdraw  context.CancelFunc
+
 	mu    sync.Mutex
 	in    *bufio.Reader
 	lines chan answer // of the read that is under way; nil if none is
@@ -35,11 +38,14 @@ type answer struct {
 var _ tofu.UIInput = (*asker)(nil)
 
 func newAsker(opts Options, t *tty) *asker {
-	return &asker{enabled: opts.Input, apply: opts.Commands.Apply, tty: t, stdin: opts.Stdin, in: bufio.NewReader(opts.stdin())}
+	a := &asker{enabled: opts.Input, apply: opts.Commands.Apply, tty: t, stdin: opts.Stdin, in: bufio.NewReader(opts.stdin())}
+	a.withdrawn, a.withdraw = context.WithCancel(context.Background())
+	return a
 }
 
 // Input asks and reads one line. Only a whole line is an answer: an input that
-// ends is not one. When ctx ends, the question is withdrawn.
+// ends is not one. When ctx ends, or the engine is interrupted, the question is
+// withdrawn.
 func (a *asker) Input(ctx context.Context, q *tofu.InputOpts) (string, error) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -78,6 +84,9 @@ func (a *asker) Input(ctx context.Context, q *tofu.InputOpts) (string, error) {
 			out <- answer{line, err}
 		}(a.lines)
 	}
+	ctx, done := context.WithCancel(ctx) // OpenTofu's may be one that nothing ends
+	defer done()
+	defer context.AfterFunc(a.withdrawn, done)()
 	select {
 	case <-ctx.Done():
 		restore()

@@ -3,13 +3,44 @@ package engine
 import (
 	"context"
 	"errors"
+	"time"
+)
+
+// StopLimit is the time within which a verb ends after an interrupt, whatever
+// the servers do, and CancelLimit that after a second one. They are the sums of
+// what is below, with room to spare.
+const (
+	StopLimit   = 30 * time.Second
+	CancelLimit = 20 * time.Second
+)
+
+// A state server has these times after an interrupt. When they are over, a
+// [StateStore] may still ask for a few seconds what became of its request.
+const (
+	lockGrace   = time.Second     // to give the lock
+	stateGrace  = 8 * time.Second // for all that it is asked but the locks
+	unlockGrace = 3 * time.Second // to release the lock
+	saveGrace   = 4 * time.Second // to store the state of an operation that is cancelled
+)
+
+const (
+	// stopGrace is how long an operation may take to stop. In that time the
+	// state server can have had its times for the state and for the lock, and
+	// what it didn't take is in errored.tfstate.
+	stopGrace = 18 * time.Second
+	// cancelGrace is how long a cancelled operation may take to end.
+	cancelGrace = 3 * time.Second
+	// stopEvery is the pause until providers are told again to stop: calls may
+	// have begun meanwhile.
+	stopEvery = 200 * time.Millisecond
 )
 
 var errInterrupted = errors.New("interrupted")
 
 // interruptible is for verbs that are no operation of OpenTofu's. The first
-// interrupt ends the context and stops the providers' calls; the second one
-// lets nothing but Unlock through to the state. The caller calls done.
+// interrupt ends the context and stops the providers' calls; the second one, or
+// a verb that doesn't end, lets nothing but Unlock through to the state. The
+// caller calls done.
 func (e *Engine) interruptible(ctx context.Context) (_ context.Context, done func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	ended := make(chan struct{})
@@ -20,15 +51,62 @@ func (e *Engine) interruptible(ctx context.Context) (_ context.Context, done fun
 		case <-e.opts.Interrupts:
 		}
 		cancel(errInterrupted)
-		go func() { _ = e.linked.pool.Stop(context.WithoutCancel(ctx)) }()
+		defer e.stopping(ctx)()
 		select {
 		case <-ended:
+			return
 		case <-e.opts.Interrupts:
-			e.state.client.cancel()
+		case <-time.After(stopGrace):
+		}
+		if e.state == nil {
+			return
+		}
+		e.state.client.cancel(errCancelled)
+		select {
+		case <-ended:
+		case <-time.After(cancelGrace):
+			_ = e.unlock(ctx)
 		}
 	}()
 	return ctx, func() {
 		close(ended)
 		cancel(nil)
 	}
+}
+
+// stopping makes all that is under way end soon: questions, calls of providers,
+// and requests to the state server. The caller calls done.
+func (e *Engine) stopping(ctx context.Context) (done func()) {
+	ctx = context.WithoutCancel(ctx)
+	e.asker.withdraw()
+	settled := func() {}
+	if e.state != nil {
+		settled = e.state.client.stopSoon()
+	}
+	ended := make(chan struct{})
+	go func() {
+		tick := time.NewTicker(stopEvery)
+		defer tick.Stop()
+		for {
+			_ = e.linked.pool.Stop(ctx)
+			select {
+			case <-ended:
+				return
+			case <-tick.C:
+			}
+		}
+	}()
+	return func() {
+		close(ended)
+		settled()
+	}
+}
+
+// unlock releases the lock if it is held, for an operation that doesn't.
+func (e *Engine) unlock(ctx context.Context) error {
+	id := e.state.client.heldLock()
+	if id == "" {
+		return nil
+	}
+	return e.state.client.Unlock(context.WithoutCancel(ctx), id)
 }

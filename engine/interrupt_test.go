@@ -26,7 +26,7 @@ resource "lab_thing" "b" { name = lab_thing.a.id }
 		return nil
 	}
 	p := b.fails(b.apply(config))
-	has(t, p.err, "Interrupt received.", "Stopping operation...")
+	has(t, p.err, "Interrupted: what is under way is stopped")
 	b.free()
 	if got := b.objects(); len(got) != 1 || got["lab_thing.a"] == nil {
 		t.Errorf("the state has %v", got)
@@ -53,7 +53,7 @@ func TestSecondInterrupt(t *testing.T) {
 				return nil
 			}
 			p := b.fails(b.apply(config))
-			has(t, p.err, "Two interrupts received.", "operation canceled")
+			has(t, p.err, "Interrupted again", "operation canceled")
 			b.free()
 		})
 	}

@@ -57,11 +57,9 @@ func (e *Engine) lockView(results views.Backend) views.StateLocker {
 	return views.NewBackendHuman(e.tty.progress).StateLocker()
 }
 
-// cancelGrace is how long a cancelled operation may take to end.
-const cancelGrace = 5 * time.Second
-
 // run carries an operation out, to its end or to the second interrupt. It
-// prints what there is to print.
+// prints what there is to print. An operation that was interrupted fails, also
+// when it came to its end.
 func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.RunningOperation, error) {
 	if len(e.warnings) > 0 {
 		op.View.Diagnostics(e.warnings)
@@ -85,37 +83,57 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 		return e.result(running, op.View, *unlocked.failed)
 	case <-e.opts.Interrupts:
 	}
+	e.interrupted = true
+	op.View.Interrupted()
 	stop.stop()
 	running.Stop()
-	op.View.Interrupted()
-	if v, ok := op.View.(*operationView); ok && !v.planned.Load() {
-		// OpenTofu stops the providers too, but not in the plan of an apply.
-		go func() { _ = e.linked.pool.Stop(context.WithoutCancel(ctx)) }()
-	}
+	defer e.stopping(ctx)()
+	late := time.NewTimer(stopGrace)
+	defer late.Stop()
 	select {
 	case <-running.Done():
-		return e.result(running, op.View, *unlocked.failed)
-	case <-e.opts.Interrupts:
-	}
-	op.View.FatalInterrupt()
-	e.state.client.cancel()
-	running.Cancel()
-	t := time.NewTimer(cancelGrace)
-	defer t.Stop()
-	select {
-	case <-running.Done():
-	case <-t.C:
-	}
-	diags := tfdiags.Diagnostics{}.Append(errors.New("operation canceled"))
-	// The operation has released its lock if it has come so far. A provider
-	// that hangs in a plan keeps it from that.
-	if id := e.state.client.heldLock(); id != "" {
-		if err := e.state.client.Unlock(context.WithoutCancel(ctx), id); err != nil {
-			diags = diags.Append(sourceless("Error releasing the state lock", "%s", err))
+		if _, err := e.result(running, op.View, *unlocked.failed); err == nil {
+			op.View.Diagnostics(tfdiags.Diagnostics{}.Append(sourceless("Interrupted", "The interrupt came when nothing was left to be stopped: all was done.")))
 		}
+		return running, ErrReported
+	case <-late.C:
+	case <-e.opts.Interrupts:
+		op.View.FatalInterrupt()
+	}
+	diags := e.abandon(ctx, running)
+	// The operation has released its lock if it has come so far. A provider
+	// that hangs keeps it from that.
+	if running.Err() != nil {
+		diags = diags.Append(*unlocked.failed)
+	} else if err := e.unlock(ctx); err != nil {
+		diags = diags.Append(sourceless("Error releasing the state lock", "%s", err))
 	}
 	op.View.Diagnostics(diags)
 	return nil, ErrReported
+}
+
+// abandon leaves an operation that doesn't end, or that nobody wants to wait
+// for. What it has done so far is saved.
+func (e *Engine) abandon(ctx context.Context, running *backend.RunningOperation) tfdiags.Diagnostics {
+	running.Cancel()
+	saved := make(chan struct{})
+	go func() {
+		defer close(saved)
+		e.state.rescue.persist(ctx)
+	}()
+	wait := func(what <-chan struct{}, most time.Duration) {
+		t := time.NewTimer(most)
+		defer t.Stop()
+		select {
+		case <-what:
+		case <-t.C:
+		}
+	}
+	wait(saved, saveGrace)
+	e.state.client.cancel(errCancelled)
+	wait(running.Done(), cancelGrace)
+	wait(saved, cancelGrace)
+	return tfdiags.Diagnostics{}.Append(errors.New("operation canceled")).Append(e.state.rescue.write(e.enc.State()))
 }
 
 func (e *Engine) result(r *backend.RunningOperation, view views.Operation, unlock tfdiags.Diagnostics) (*backend.RunningOperation, error) {

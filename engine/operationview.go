@@ -1,9 +1,10 @@
 package engine
 
 import (
+	"fmt"
 	"slices"
 	"strings"
-	"sync/atomic"
+	"time"
 
 	"github.com/opentofu/opentofu/internal/command/format"
 	"github.com/opentofu/opentofu/internal/command/views"
@@ -20,12 +21,10 @@ type operationView struct {
 	tty             *tty
 	linked          *linked
 	state           *stateBackend
-	planned         atomic.Bool // the plan has been printed
 }
 
 // Plan prints the plan.
 func (v *operationView) Plan(plan *plans.Plan, schemas *tofu.Schemas) {
-	v.planned.Store(true)
 	v.tty.opts.Aside(func() { v.Operation.Plan(withoutNoOps(plan), schemas) })
 }
 
@@ -40,11 +39,34 @@ func (e *Engine) operationView(results views.Operation) views.Operation {
 	return v
 }
 
-func (v *operationView) Interrupted()    { v.tty.opts.Aside(v.other.Interrupted) }
-func (v *operationView) FatalInterrupt() { v.tty.opts.Aside(v.other.FatalInterrupt) }
-func (v *operationView) Stopping()       { v.tty.opts.Aside(v.other.Stopping) }
-func (v *operationView) Cancelled(planMode plans.Mode) {
-	v.tty.opts.Aside(func() { v.other.Cancelled(planMode) })
+// Interrupted says that an interrupt has come, and what to expect: in one
+// sentence, except where stock tofu's words are wanted.
+func (v *operationView) Interrupted() {
+	v.says(views.Operation.Interrupted, "Interrupted: what is under way is stopped, the state saved and the lock released, within %v; a second interrupt doesn't wait for what is under way.", StopLimit)
+}
+
+func (v *operationView) FatalInterrupt() {
+	v.says(views.Operation.FatalInterrupt, "Interrupted again: what is under way is left alone, and this ends within %v; it may be half done.", CancelLimit)
+}
+
+func (v *operationView) Stopping() {
+	if v.tty.opts.JSON || v.tty.opts.stock != nil {
+		v.tty.opts.Aside(v.other.Stopping)
+	}
+}
+
+// says prints OpenTofu's words in JSON and for its own verbs, else ours.
+func (v *operationView) says(theirs func(views.Operation), ours string, within time.Duration) {
+	v.tty.opts.Aside(func() {
+		if v.tty.opts.JSON || v.tty.opts.stock != nil {
+			theirs(v.other)
+			return
+		}
+		_, _ = fmt.Fprintf(v.tty.opts.Stderr, "\n"+ours+"\n", within)
+		if both, ok := v.other.(views.OperationMulti); ok {
+			theirs(both[1]) // JSONInto
+		}
+	})
 }
 
 // inconsistentLocks is OpenTofu's error when a configuration names a provider
@@ -71,14 +93,19 @@ func (l *linked) explain(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	return diags
 }
 
-// withoutHalts leaves out that an interrupt stopped this and that, when there
-// is an error that tells more.
+// withoutHalts says once that an interrupt stopped this and that, and not at all
+// when there is an error that tells more.
 func withoutHalts(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	halt := func(d tfdiags.Diagnostic) bool { return d.Description().Summary == errHalted.Error() }
-	if !slices.ContainsFunc(diags, func(d tfdiags.Diagnostic) bool { return d.Severity() == tfdiags.Error && !halt(d) }) {
-		return diags
-	}
-	return slices.DeleteFunc(diags, halt)
+	said := slices.ContainsFunc(diags, func(d tfdiags.Diagnostic) bool { return d.Severity() == tfdiags.Error && !halt(d) })
+	return slices.DeleteFunc(diags, func(d tfdiags.Diagnostic) bool {
+		if !halt(d) {
+			return false
+		}
+		again := said
+		said = true
+		return again
+	})
 }
 
 // namesIn finds the providers in the detail of inconsistentLocks, one a line:

@@ -71,7 +71,7 @@ func (b *stateBackend) StateMgr(ctx context.Context, workspace string) (statemgr
 	}
 	s := remote.NewState(b.client, b.enc)
 	if b.rescue != nil {
-		return &rescuedState{s, b.rescue}, nil
+		return b.rescue.watch(s), nil
 	}
 	return s, nil
 }

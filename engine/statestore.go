@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"strings"
 	"sync"
+	"time"
 	"unicode"
 
 	"github.com/opentofu/opentofu/internal/states/remote"
@@ -34,7 +35,8 @@ type StateStore interface {
 	Delete(ctx context.Context) error
 	// Lock takes the lock. Info is what the next one that wants the lock gets
 	// to see: JSON, with an ID that no one else has. A lock is tried for with
-	// the same bytes each time.
+	// the same bytes each time. When ctx ends, what may have been taken is
+	// released, or the error says that this could not be done.
 	Lock(ctx context.Context, info []byte) error
 	// Unlock releases the lock with this ID, whoever took it.
 	Unlock(ctx context.Context, id string) error
@@ -56,14 +58,19 @@ type notHolder interface {
 // its lock is or will be another's.
 var errCancelled = errors.New("the operation was cancelled")
 
+// errStateLate is why a request to the state server was given up.
+var errStateLate = errors.New("there was no answer soon enough after the interrupt")
+
 // stateClient adapts a StateStore to OpenTofu's remote state.
 type stateClient struct {
 	store       StateStore
 	forceUnlock string                   // the command that a hint names
 	onWait      func(*statemgr.LockInfo) // guarded by mu
 
-	hard   context.Context // done: nothing but Unlock is let through
-	cancel context.CancelFunc
+	hard     context.Context // done: nothing but Unlock is let through
+	cancel   context.CancelCauseFunc
+	stopping context.Context // done: Unlock is bounded, too
+	stop     context.CancelFunc
 
 	mu   sync.Mutex
 	held string            // ID of the lock that we hold
@@ -74,15 +81,39 @@ var _ remote.ClientLocker = (*stateClient)(nil)
 
 func newStateClient(store StateStore, forceUnlock string) *stateClient {
 	c := &stateClient{store: store, forceUnlock: forceUnlock, info: map[string][]byte{}, onWait: func(*statemgr.LockInfo) {}}
-	c.hard, c.cancel = context.WithCancel(context.Background())
+	c.hard, c.cancel = context.WithCancelCause(context.Background())
+	c.stopping, c.stop = context.WithCancel(context.Background())
 	return c
+}
+
+// stopSoon gives what is asked of the state server from now on a time to be
+// answered in. The caller calls done when there is nothing more to ask.
+func (c *stateClient) stopSoon() (done func()) {
+	c.stop()
+	t := time.AfterFunc(stateGrace, func() { c.cancel(errStateLate) })
+	return func() { t.Stop() }
 }
 
 // during derives a context that also ends when the engine is cancelled: local
 // operations use contexts that nothing ends.
 func (c *stateClient) during(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
-	stop := context.AfterFunc(c.hard, func() { cancel(errCancelled) })
+	stop := context.AfterFunc(c.hard, func() { cancel(context.Cause(c.hard)) })
+	return ctx, func() { stop(); cancel(nil) }
+}
+
+// graced derives a context that ends when a time has passed since the interrupt.
+func (c *stateClient) graced(ctx context.Context, grace time.Duration) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	stop := context.AfterFunc(c.stopping, func() {
+		t := time.NewTimer(grace)
+		defer t.Stop()
+		select {
+		case <-t.C:
+			cancel(errStateLate)
+		case <-ctx.Done():
+		}
+	})
 	return ctx, func() { stop(); cancel(nil) }
 }
 
@@ -98,7 +129,7 @@ func (c *stateClient) Get(ctx context.Context) (*remote.Payload, error) {
 
 func (c *stateClient) Put(ctx context.Context, data []byte) error {
 	if c.hard.Err() != nil {
-		return errCancelled
+		return context.Cause(c.hard)
 	}
 	ctx, done := c.during(ctx)
 	defer done()
@@ -107,7 +138,7 @@ func (c *stateClient) Put(ctx context.Context, data []byte) error {
 
 func (c *stateClient) Delete(ctx context.Context) error {
 	if c.hard.Err() != nil {
-		return errCancelled
+		return context.Cause(c.hard)
 	}
 	ctx, done := c.during(ctx)
 	defer done()
@@ -124,12 +155,9 @@ func (c *stateClient) Lock(ctx context.Context, info *statemgr.LockInfo) (string
 	c.mu.Unlock()
 	tryCtx, done := c.during(ctx)
 	defer done()
+	tryCtx, settled := c.graced(tryCtx, lockGrace)
+	defer settled()
 	if err := c.store.Lock(tryCtx, b); err != nil {
-		if c.hard.Err() != nil { // cancelled: it may have been taken nevertheless
-			ctx, cancel := context.WithTimeout(context.WithoutCancel(ctx), cancelGrace)
-			defer cancel()
-			_ = c.store.Unlock(ctx, info.ID)
-		}
 		err = c.lockError(err)
 		var theirs *statemgr.LockError
 		if errors.As(err, &theirs) {
@@ -148,6 +176,8 @@ func (c *stateClient) Unlock(ctx context.Context, id string) error {
 	c.mu.Lock()
 	held := c.held == id
 	c.mu.Unlock()
+	ctx, done := c.graced(ctx, unlockGrace)
+	defer done()
 	if err := c.store.Unlock(ctx, id); err != nil {
 		var h holder
 		var gone notHolder
@@ -164,7 +194,7 @@ func (c *stateClient) Unlock(ctx context.Context, id string) error {
 		case held && !strings.Contains(err.Error(), c.forceUnlock):
 			return fmt.Errorf("%w\n\nWhen the state server is well again, release the lock:\n    %s %s", err, c.forceUnlock, id)
 		}
-		return err
+		return errors.New(c.ownLine(err.Error()))
 	}
 	c.mu.Lock()
 	if held {
@@ -186,17 +216,27 @@ func (c *stateClient) heldLock() string {
 func (c *stateClient) lockError(err error) error {
 	var h holder
 	if !errors.As(err, &h) {
-		return err
+		return errors.New(c.ownLine(err.Error()))
 	}
 	info := holderInfo(h.Holder())
 	hint := fmt.Sprintf("%s\n\nIf the process that holds it is gone for sure, release it:\n    %s %s", err, c.forceUnlock, info.ID)
 	switch {
 	case strings.Contains(err.Error(), c.forceUnlock): // the store has said so
-		hint = err.Error()
+		hint = c.ownLine(err.Error())
 	case info.ID == unknownID:
 		hint = fmt.Sprintf("%s\n\nThe state server doesn't say who holds it. -lock-timeout=5m waits for it to be released.", err)
 	}
 	return &statemgr.LockError{Info: info, Err: errors.New(hint)}
+}
+
+// ownLine puts the command that releases a lock on a line of its own, which
+// OpenTofu does not wrap.
+func (c *stateClient) ownLine(text string) string {
+	before, after, found := strings.Cut(text, " "+c.forceUnlock+" ")
+	if !found {
+		return text
+	}
+	return before + "\n    " + c.forceUnlock + " " + after
 }
 
 // waits tells once for whom a lock is waited for.

@@ -5,6 +5,7 @@ import (
 	"sync/atomic"
 
 	"github.com/opentofu/opentofu/internal/addrs"
+	"github.com/opentofu/opentofu/internal/plans"
 	"github.com/opentofu/opentofu/internal/providers"
 	"github.com/opentofu/opentofu/internal/states"
 	"github.com/opentofu/opentofu/internal/tofu"
@@ -12,8 +13,8 @@ import (
 )
 
 // stopHook keeps core from beginning with another object after an interrupt.
-// OpenTofu does the same in an apply, but lets the plan before it run to its
-// end.
+// OpenTofu does the same in an apply, once it has stored the state, but lets the
+// plan before it run to its end.
 type stopHook struct {
 	tofu.NilHook
 	stopped atomic.Bool
@@ -39,6 +40,10 @@ func (h *stopHook) PreDiff(addrs.AbsResourceInstance, states.Generation, cty.Val
 }
 
 func (h *stopHook) PrePlanImport(addrs.AbsResourceInstance, providers.ImportTarget) (tofu.HookAction, error) {
+	return h.check()
+}
+
+func (h *stopHook) PreApply(addrs.AbsResourceInstance, states.Generation, plans.Action, cty.Value, cty.Value) (tofu.HookAction, error) {
 	return h.check()
 }
 

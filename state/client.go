@@ -18,7 +18,7 @@ import (
 
 // askTimeout bounds the question that clears up a lost answer when the
 // caller's context is already over.
-const askTimeout = 10 * time.Second
+const askTimeout = 3 * time.Second
 
 // Client reads, writes and locks one state. Its methods may be called
 // concurrently; a lock that one of them takes is the Client's.

@@ -64,6 +64,10 @@ func (c *command) help(w io.Writer, flags *flag.FlagSet) error {
 	if c.about != "" {
 		fmt.Fprintf(&b, "\n%s\n", strings.TrimSpace(c.about))
 	}
+	if flags.Lookup("lock") != nil {
+		fmt.Fprintf(&b, "\nSIGINT, SIGTERM or SIGHUP ends it within %v: what is under way is stopped, the state is saved and the lock\n"+
+			"released; the exit code is 1. A second signal doesn't wait for what is under way: then it ends within %v.\n", engine.StopLimit, engine.CancelLimit)
+	}
 	if len(c.env) > 0 {
 		b.WriteString("\nEnvironment:\n")
 		for _, e := range c.env {

@@ -43,12 +43,14 @@ func k8sLogs(f *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		ctx, done := p.interruptible(ctx)
+		defer done()
 		if !term.IsTerminal(int(p.stdout.Fd())) {
-			return c.Logs(ctx, namespace, node, o, p.stdout)
+			return interrupted(ctx, c.Logs(ctx, namespace, node, o, p.stdout))
 		}
 		w := &plainLines{w: p.stdout}
 		if err := c.Logs(ctx, namespace, node, o, w); err != nil {
-			return err
+			return interrupted(ctx, err)
 		}
 		return w.flush()
 	}

@@ -57,15 +57,13 @@ func main() {
 	os.Exit(code)
 }
 
-// lastResort is how long after the second interrupt a further one ends the
-// process, whatever it does then. Until then it is releasing the lock, and
-// somebody who is impatient must not keep it from that.
-const lastResort = 15 * time.Second
-
 // interrupts turns signals into values of a channel. The default action of a
 // signal, ending the process at once, would leave the state locked. That goes
 // for SIGPIPE, too: a reader that has seen enough (| head) must not stop an
 // apply in the middle.
+//
+// The first signal starts a clock, and the second one another: what does not
+// end by itself within the time that help promises is ended here.
 func interrupts() <-chan struct{} {
 	signal.Ignore(syscall.SIGPIPE)
 	signals := make(chan os.Signal, 2)
@@ -75,18 +73,15 @@ func interrupts() <-chan struct{} {
 	}
 	out := make(chan struct{}, 2)
 	go func() {
-		var second time.Time
-		for n := 1; ; n++ {
+		for _, limit := range []time.Duration{engine.StopLimit, engine.CancelLimit} {
 			<-signals
-			switch {
-			case n == 2:
-				second = time.Now()
-			case n > 2 && time.Since(second) > lastResort:
-				os.Exit(1)
-			case n > 2:
-				continue
-			}
 			out <- struct{}{}
+			time.AfterFunc(limit, func() {
+				fmt.Fprintf(os.Stderr, "yuba: it did not end within %v after the signal, and is ended now; the next run says if the state is still locked.\n", limit)
+				os.Exit(1)
+			})
+		}
+		for range signals { // it is releasing the lock: impatience must not keep it from that
 		}
 	}()
 	return out
@@ -102,6 +97,38 @@ func (p process) cancelOnInterrupt(ctx context.Context, cancel context.CancelFun
 		case <-ctx.Done():
 		}
 	}()
+}
+
+// errInterrupted is the end of a command that holds no lock and changes
+// nothing, when a signal came.
+var errInterrupted = errors.New("interrupted")
+
+// interruptible ends the context with errInterrupted at the first signal, and
+// the process at the second. It is for commands that may end at any moment.
+func (p process) interruptible(ctx context.Context) (context.Context, func()) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	interrupts := p.interrupts()
+	signal.Reset(syscall.SIGPIPE)
+	go func() {
+		select {
+		case <-ctx.Done():
+			return
+		case <-interrupts:
+			cancel(errInterrupted)
+		}
+		<-interrupts
+		os.Exit(1)
+	}()
+	return ctx, func() { cancel(nil) }
+}
+
+// interrupted is errInterrupted for an error that comes from a signal: what a
+// request was in the middle of is of no interest then.
+func interrupted(ctx context.Context, err error) error {
+	if err != nil && errors.Is(context.Cause(ctx), errInterrupted) {
+		return errInterrupted
+	}
+	return err
 }
 
 // exitCode is an error that says no more than the code to exit with: what

@@ -53,9 +53,8 @@ func k8sRollback(f *flag.FlagSet) action {
 				return errors.New("not approved, nothing was changed; -auto-approve does not ask")
 			}
 		}
-		ctx, cancel := context.WithCancel(ctx)
-		defer cancel()
-		p.cancelOnInterrupt(ctx, cancel)
+		ctx, done := p.interruptible(ctx)
+		defer done()
 		display.Event(live.Event{Line: node, Doing: "rolling back"})
 		err = c.Rollback(ctx, namespace, node, within)
 		end := live.Event{Line: node, Phase: live.Done, End: "ready"}
@@ -64,6 +63,9 @@ func k8sRollback(f *flag.FlagSet) action {
 		}
 		display.Event(end)
 		display.Close()
+		if errors.Is(err, context.Canceled) {
+			return fmt.Errorf("%s: interrupted; 'yuba k8s status' tells which image it has", node)
+		}
 		if err != nil {
 			return fmt.Errorf("%s: %w", node, err)
 		}

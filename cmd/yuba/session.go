@@ -56,6 +56,8 @@ type session struct {
 	into    *os.File // of -json-into, nil without
 	sources *oci.Sources
 	stdin   bool // an image comes on the standard input
+
+	interrupts <-chan struct{} // those that the engine has not had
 }
 
 // drain reads the standard input to its end where an image comes there: when the registry had it, nobody has. With an
@@ -120,6 +122,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 	if s.sources == nil {
 		s.sources = oci.NewSources(oci.SourceOptions{Environ: os.Environ()})
 	}
+	interrupts := p.interrupts()
 	o := engine.Options{
 		Files: s.files,
 		Providers: engineProviders(progress{
@@ -135,7 +138,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
 		Parallelism: s.parallelism, Input: s.input && !s.stdinTaken && p.mayAsk(),
-		Interrupts: p.interrupts(),
+		Interrupts: interrupts,
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
 	}
@@ -149,7 +152,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		into.Close()
 		return nil, err
 	}
-	return &session{Engine: e, display: display, into: into, sources: s.sources, stdin: s.stdinTaken}, nil
+	return &session{Engine: e, display: display, into: into, sources: s.sources, stdin: s.stdinTaken, interrupts: interrupts}, nil
 }
 
 // noState is the state of a command that has none.

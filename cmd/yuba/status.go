@@ -118,9 +118,11 @@ func k8sStatus(f *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
+		ctx, done := p.interruptible(ctx)
+		defer done()
 		nodes, err := c.Status(ctx, namespace, names, kubernetes.StatusOptions{})
 		if err != nil {
-			return err
+			return interrupted(ctx, err)
 		}
 		if *asJSON {
 			e := json.NewEncoder(p.stdout)
@@ -302,7 +304,7 @@ const summaryTime = 15 * time.Second
 // that failed before it touched a node has none. One of a saved plan has it when
 // the group file lies where it is looked for.
 func (k *k8sFlags) summarize(ctx context.Context, p process, s *session, err error) error {
-	if err == nil || !alreadyReported(err) {
+	if err == nil || !alreadyReported(err) || s.Interrupted() {
 		return err
 	}
 	s.display.Close() // its lines are rewritten in place
@@ -316,7 +318,13 @@ func (k *k8sFlags) summarize(ctx context.Context, p process, s *session, err err
 	}
 	ctx, cancel := context.WithTimeout(ctx, summaryTime)
 	defer cancel()
-	p.cancelOnInterrupt(ctx, cancel)
+	go func() {
+		select {
+		case <-s.interrupts:
+			cancel()
+		case <-ctx.Done():
+		}
+	}()
 	nodes, serr := c.Status(ctx, namespace, group.NodeNames(), kubernetes.StatusOptions{Brief: true})
 	untouched := !slices.ContainsFunc(nodes, func(n kubernetes.Node) bool { return n.State != kubernetes.Missing })
 	if serr != nil || untouched || allWell(nodes) {

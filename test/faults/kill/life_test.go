@@ -41,6 +41,8 @@ type life struct {
 	*world.World
 	proxy  *proxy.Proxy
 	client dynamic.Interface
+	alone  bool   // web has no db beside it
+	images int    // that fresh has made
 	good   string // the image with which web was well
 }
 
@@ -60,7 +62,7 @@ func born(t *testing.T) *life {
 		t.Fatal(err)
 	}
 	path := proxy.Comparable(l.Namespace)
-	api := l.front(proxy.Server{Name: "api", URL: config.Host, TLS: secure, Secure: true, Path: path})
+	api := l.front(proxy.Server{Name: "api", URL: config.Host, TLS: secure, Secure: true, Comparable: path})
 	kubeconfig := filepath.Join(l.Dir, "proxy.kubeconfig")
 	if err := os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
 		"contexts":[{"name":"c","context":{"cluster":"c"}}],
@@ -70,12 +72,12 @@ func born(t *testing.T) *life {
 	}
 	l.Env["KUBE_CONFIG_PATH"] = kubeconfig
 
-	registry := l.front(proxy.Server{Name: "registry", URL: "http://" + l.Lab.Registry, Path: path,
+	registry := l.front(proxy.Server{Name: "registry", URL: "http://" + l.Lab.Registry, Comparable: path,
 		// The nodes pull from there, too.
 		Of: func(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "yuba") }})
 	l.Env["K8S_REGISTRY"] = strings.TrimPrefix(registry.URL, "http://")
 
-	l.Env["TF_HTTP_ADDRESS"] = l.front(proxy.Server{Name: "state", URL: l.Server.Address, Path: path}).URL + "/" + l.Namespace
+	l.Env["TF_HTTP_ADDRESS"] = l.front(proxy.Server{Name: "state", URL: l.Server.Address, Comparable: path}).URL + "/" + l.Namespace
 	l.Env["TF_HTTP_RETRY_WAIT_MIN"] = "1"
 	return l
 }
@@ -348,7 +350,11 @@ func (l *life) gone() {
 	}
 }
 
-// web and db are the nodes of the group.
-func nodes(web lab.Image) []world.Node {
-	return []world.Node{{Name: "web", Image: web}, {Name: "db", Image: lab.Image{Content: "db"}}}
+// group writes the group file: web, and db beside it.
+func (l *life) group(web lab.Image) {
+	nodes := []world.Node{{Name: "web", Image: web}}
+	if !l.alone {
+		nodes = append(nodes, world.Node{Name: "db", Image: lab.Image{Content: "db"}})
+	}
+	l.Group(nodes...)
 }

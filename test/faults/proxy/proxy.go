@@ -48,7 +48,7 @@ const (
 type Point struct {
 	Server string // its Name
 	Method string
-	Path   string // as Server.Path gives it, without the query
+	Path   string // as Server.Comparable gives it
 	N      int    // the how manieth request of this server, method and path it is, from 1 on
 	Moment Moment
 }
@@ -82,8 +82,9 @@ type Server struct {
 	TLS *tls.Config
 	// Secure speaks TLS with the program; CA is the certificate to trust.
 	Secure bool
-	// Path, if set, makes a path comparable between runs.
-	Path func(string) string
+	// Comparable, if set, makes of a URL what is comparable between runs; without it,
+	// it is the path.
+	Comparable func(*url.URL) string
 	// Of, if set, tells which requests are the program's; others pass.
 	Of func(*http.Request) bool
 }
@@ -101,13 +102,15 @@ type Proxy struct {
 	count   map[Point]int // by a Point without N and Moment
 	points  []Point
 	servers []*httptest.Server
+	closed  chan struct{}
 }
 
 // New makes a proxy without fronts.
-func New() *Proxy { return &Proxy{count: map[Point]int{}} }
+func New() *Proxy { return &Proxy{count: map[Point]int{}, closed: make(chan struct{})} }
 
 // Close ends all fronts and the requests that they hold.
 func (p *Proxy) Close() {
+	close(p.closed)
 	for _, s := range p.servers {
 		s.CloseClientConnections()
 		s.Close()
@@ -184,7 +187,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 				return nil
 			}
 			point.Moment = After
-			return p.answered(resp, p.at(point))
+			return p.answer(resp, p.at(point))
 		},
 		// The program sees a connection that ends.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -195,8 +198,8 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 			return
 		}
 		path := r.URL.Path
-		if s.Path != nil {
-			path = s.Path(path)
+		if s.Comparable != nil {
+			path = s.Comparable(r.URL)
 		}
 		point := p.number(Point{Server: s.Name, Method: r.Method, Path: path})
 		point.Moment = Before
@@ -204,7 +207,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 		case harm.Cut:
 			panic(http.ErrAbortHandler)
 		case harm.Hold:
-			<-r.Context().Done()
+			p.hold(r)
 			panic(http.ErrAbortHandler)
 		case harm.Status != 0:
 			maps.Copy(rw.Header(), harm.Header)
@@ -217,7 +220,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 			r.Body = &body{ReadCloser: r.Body, first: largeBody / 2, middle: func() error {
 				switch harm := p.at(point); {
 				case harm.Hold:
-					<-r.Context().Done()
+					p.hold(r)
 					return errCut
 				case harm.Cut, harm.Status != 0:
 					return errCut
@@ -243,14 +246,23 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 	return f, nil
 }
 
-// answered does harm to an answer.
-func (p *Proxy) answered(resp *http.Response, harm Harm) error {
+// hold waits until the program has given up, or the test is over: a connection
+// whose request has not been read to its end does not tell.
+func (p *Proxy) hold(r *http.Request) {
+	select {
+	case <-r.Context().Done():
+	case <-p.closed:
+	}
+}
+
+// answer does harm to an answer.
+func (p *Proxy) answer(resp *http.Response, harm Harm) error {
 	switch {
 	case harm.Cut:
 		resp.Body.Close()
 		return errCut
 	case harm.Hold:
-		<-resp.Request.Context().Done()
+		p.hold(resp.Request)
 		resp.Body.Close()
 		return errCut
 	case harm.Status != 0:
@@ -305,13 +317,20 @@ func (b *body) Read(buf []byte) (int, error) {
 // Variable parts of paths: what a registry or the API server makes up.
 var made = regexp.MustCompile(`sha256:[0-9a-f]{64}|[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}|-[0-9a-f]{8,10}-[0-9a-z]{5}\b|-[0-9a-f]{10}\b`)
 
-// Comparable replaces in a path what differs between runs: digests, UUIDs,
-// names of pods, and the names that are given.
-func Comparable(names ...string) func(string) string {
+// Comparable gives the path of a URL without what differs between runs: digests,
+// UUIDs, names of pods, and the names that are given. A dry run is another
+// thing than what it tries.
+func Comparable(names ...string) func(*url.URL) string {
 	var pairs []string
 	for _, n := range names {
 		pairs = append(pairs, n, "*")
 	}
 	own := strings.NewReplacer(pairs...)
-	return func(path string) string { return made.ReplaceAllString(own.Replace(path), "*") }
+	return func(u *url.URL) string {
+		path := made.ReplaceAllString(own.Replace(u.Path), "*")
+		if u.Query().Has("dryRun") {
+			path += "?dryRun"
+		}
+		return path
+	}
 }

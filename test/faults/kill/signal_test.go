@@ -1,0 +1,193 @@
+package kill
+
+import (
+	"os"
+	"path/filepath"
+	"strings"
+	"sync/atomic"
+	"syscall"
+	"testing"
+
+	"fediversity.eu/yuba/test/faults/proxy"
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
+)
+
+// moment is one of a command at which it gets a signal.
+type moment struct {
+	name string
+	// set makes the group file.
+	set  func(*life)
+	args []string
+	// at tells the point, the first of which counts.
+	at func(proxy.Point) bool
+	// twice also tries a second signal.
+	twice bool
+	// over says that the signal may come too late to be noticed.
+	over bool
+}
+
+// is tells points whose name has all of these parts.
+func is(parts ...string) func(proxy.Point) bool {
+	return func(p proxy.Point) bool {
+		for _, part := range parts {
+			if !strings.Contains(p.String(), part) {
+				return false
+			}
+		}
+		return true
+	}
+}
+
+var moments = []moment{
+	{"lock", (*life).second, plan, is("state LOCK", "#1 before"), false, false},
+	{"lock taken", (*life).second, plan, is("state LOCK", "#1 after"), true, false},
+	{"state is read", (*life).second, plan, is("state GET", "#1 before"), true, false},
+	{"plan asks the registry", (*life).second, plan, is("registry HEAD", "#1 before"), false, false},
+	{"plan asks the API server", (*life).second, plan, is("api GET", "/deployments #1 before"), true, false},
+	{"push begins", (*life).fresh, apply, is("registry POST", "#1 before"), false, false},
+	{"push", (*life).fresh, apply, is("registry PATCH", "#1 in the middle"), true, false},
+	{"push ends", (*life).fresh, apply, is("registry PUT", "manifests", "#1 after"), false, false},
+	{"Deployment is tried", (*life).fresh, apply, is("api PATCH", "/deployments/web?dryRun #1 before"), false, false},
+	{"Deployment is applied", (*life).fresh, apply, is("api PATCH", "/deployments/web #1 before"), true, false},
+	{"Deployment was applied", (*life).fresh, apply, is("api PATCH", "/deployments/web #1 after"), false, false},
+	{"rollout", (*life).bad, apply, is("api GET", "/pods #2 after"), true, false},
+	{"journal", (*life).bad, apply, is("api GET", "/exec #1 before"), true, false},
+	{"set back", (*life).bad, apply, is("api PATCH", "/deployments/web #2 before"), false, false},
+	{"set back wait", (*life).bad, apply, is("api PATCH", "/deployments/web #2 after"), true, false},
+	{"state is written", (*life).fresh, apply, is("state POST", "#1 before"), true, false},
+	{"state is half written", (*life).fresh, apply, is("state POST", "#1 in the middle"), false, false},
+	{"state was written", (*life).fresh, apply, is("state POST", "#1 after"), false, false},
+	{"lock is released", (*life).fresh, apply, is("state UNLOCK", "#1 before"), true, true},
+	{"lock was released", (*life).fresh, apply, is("state UNLOCK", "#1 after"), false, true},
+	{"object is deleted", func(*life) {}, destroy, is("api DELETE", "/deployments/web", "before"), false, false},
+	{"object was deleted", func(*life) {}, destroy, is("api DELETE", "/persistentvolumeclaims/", "after"), false, false},
+	{"namespace goes", func(*life) {}, destroy, is("api GET", "/namespaces/* #3 before"), true, false},
+}
+
+// fresh makes a group file whose image nobody has.
+func (l *life) fresh() {
+	l.images++
+	l.group(lab.Image{Content: strings.Repeat("x", l.images)})
+}
+
+// signalled runs a command that gets signals at a point. If silent, the server
+// that it asks then never answers again.
+func (l *life) signalled(m moment, silent bool, signals ...syscall.Signal) (world.Result, bool) {
+	l.Helper()
+	var came atomic.Bool
+	var server atomic.Value
+	r := l.run(func(p *process, at proxy.Point) proxy.Harm {
+		if server.Load() == at.Server {
+			return proxy.Harm{Hold: true}
+		}
+		if !m.at(at) || !came.CompareAndSwap(false, true) {
+			return proxy.Harm{}
+		}
+		if silent {
+			server.Store(at.Server)
+		}
+		for _, s := range signals {
+			_ = p.cmd.Process.Signal(s)
+		}
+		return proxy.Harm{Hold: silent}
+	}, m.args...)
+	return r, came.Load()
+}
+
+// stopped fails unless a command ended in the way that help tells.
+func stopped(t *testing.T, r world.Result, sentence string) {
+	t.Helper()
+	if r.Code != 1 {
+		t.Errorf("it ended with exit code %d", r.Code)
+	}
+	if n := strings.Count(r.Stdout+r.Stderr, sentence); n != 1 {
+		t.Errorf("%q is said %d times", sentence, n)
+	}
+	if strings.Contains(r.Stderr, "did not end within") {
+		t.Error("it had to be ended")
+	}
+	if t.Failed() {
+		t.Fatal(r)
+	}
+}
+
+// mended is what the operator does after a command that was stopped: what the
+// message tells, and an apply.
+func (l *life) mended(r world.Result) {
+	l.Helper()
+	if _, err := os.Stat(filepath.Join(l.Dir, "errored.tfstate")); err == nil {
+		if !strings.Contains(r.Stderr, "state push errored.tfstate") {
+			l.Errorf("nothing tells of errored.tfstate")
+		}
+		if strings.Contains(r.Stderr, "state is still locked") || strings.Contains(r.Stderr, "releasing the state lock") {
+			l.unlockAsTold(r)
+		}
+		l.must(0, "state", "push", "errored.tfstate")
+		if err := os.Remove(filepath.Join(l.Dir, "errored.tfstate")); err != nil {
+			l.Fatal(err)
+		}
+	} else if hint := unlockHint.FindStringSubmatch(r.Stderr); hint != nil {
+		l.unlockAsTold(r)
+	}
+	l.Free()
+	l.first()
+	l.must(0, apply...)
+	if l.Failed() {
+		l.Fatal(r)
+	}
+}
+
+// unlockAsTold releases the lock, if it is held, by the command in an error.
+func (l *life) unlockAsTold(r world.Result) {
+	l.Helper()
+	hint := unlockHint.FindStringSubmatch(r.Stderr)
+	if hint == nil {
+		l.Fatalf("the error does not tell how to release the lock: %v", r)
+	}
+	if u := l.run(nil, hint[1], "-force", hint[2]); u.Code != 0 && !strings.Contains(u.Stderr, "not locked") {
+		l.Fatalf("the lock is not released as the error tells: %v\n%v", r, u)
+	}
+}
+
+// A signal at any moment ends the command soon, whether the servers answer or
+// not: state saved, lock released, and the next apply goes on from there. A
+// second one doesn't wait for what is under way.
+func TestSignals(t *testing.T) {
+	t.Parallel()
+	for _, m := range moments {
+		t.Run(m.name, func(t *testing.T) {
+			t.Parallel()
+			l := born(t)
+			l.alone = true
+			l.first()
+			l.must(0, apply...)
+			for _, v := range []struct {
+				name    string
+				silent  bool
+				signals []syscall.Signal
+			}{
+				{"INT", false, []syscall.Signal{syscall.SIGINT}},
+				{"TERM, no answers", true, []syscall.Signal{syscall.SIGTERM}},
+				{"INT twice, no answers", true, []syscall.Signal{syscall.SIGINT, syscall.SIGTERM}},
+			} {
+				if len(v.signals) > 1 && !m.twice {
+					continue
+				}
+				m.set(l)
+				r, came := l.signalled(m, v.silent, v.signals...)
+				if !came {
+					t.Fatalf("%s: it did not come to it: %v", v.name, r)
+				}
+				if !m.over || v.silent || r.Code != 0 {
+					stopped(t, r, "Interrupted:")
+				}
+				l.mended(r)
+				if t.Failed() {
+					t.Fatal(v.name)
+				}
+			}
+			l.settled()
+		})
+	}
+}
