@@ -28,8 +28,9 @@ const (
 	// state server can have had its times for the state and for the lock, and
 	// what it didn't take is in errored.tfstate.
 	stopGrace = 18 * time.Second
-	// cancelGrace is how long a cancelled operation may take to end.
-	cancelGrace = 3 * time.Second
+	// cancelGrace is how long a cancelled operation may take to end: a bit more
+	// than a store takes to ask what became of a request.
+	cancelGrace = 4 * time.Second
 	// stopEvery is the pause until providers are told again to stop: calls may
 	// have begun meanwhile.
 	stopEvery = 200 * time.Millisecond

@@ -25,7 +25,7 @@ func (l *life) first()  { l.group(lab.Image{Content: "one"}) }
 func (l *life) second() { l.group(lab.Image{Content: "two"}) }
 func (l *life) bad() {
 	l.group(lab.Image{Behaviour: "never-ready"})
-	l.Edit(func(g map[string]any) { g["rolloutTimeout"] = "3s" })
+	l.Edit(func(g map[string]any) { g["rolloutTimeout"] = "6s" })
 }
 
 // phase is a part of a group's life.

@@ -116,6 +116,11 @@ func stopped(t *testing.T, r world.Result, sentence string) {
 // message tells, and an apply.
 func (l *life) mended(r world.Result) {
 	l.Helper()
+	defer func() {
+		if l.Failed() {
+			l.Log(r)
+		}
+	}()
 	if _, err := os.Stat(filepath.Join(l.Dir, "errored.tfstate")); err == nil {
 		if !strings.Contains(r.Stderr, "state push errored.tfstate") {
 			l.Errorf("nothing tells of errored.tfstate")
@@ -133,9 +138,6 @@ func (l *life) mended(r world.Result) {
 	l.Free()
 	l.first()
 	l.must(0, apply...)
-	if l.Failed() {
-		l.Fatal(r)
-	}
 }
 
 // unlockAsTold releases the lock, if it is held, by the command in an error.
