@@ -55,6 +55,10 @@ func (v *operationView) Stopping() {
 	}
 }
 
+func (v *operationView) Cancelled(planMode plans.Mode) {
+	v.tty.opts.Aside(func() { v.other.Cancelled(planMode) })
+}
+
 // says prints OpenTofu's words in JSON and for its own verbs, else ours.
 func (v *operationView) says(theirs func(views.Operation), ours string, within time.Duration) {
 	v.tty.opts.Aside(func() {
