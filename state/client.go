@@ -544,6 +544,9 @@ type unlocking struct {
 	id   string
 	own  *held // the Client's own lock; nil to force
 	lost bool  // an attempt whose answer is not known may have released it
+
+	probe   *held // what is asked with, if not with own
+	probing bool  // a question whose answer is not known may have taken it
 }
 
 func (u *unlocking) run(ctx context.Context) error {
@@ -552,10 +555,29 @@ func (u *unlocking) run(ctx context.Context) error {
 		last, cancel := stillAsk(ctx)
 		defer cancel()
 		if _, _, e := u.attempt(last); e == nil {
-			return nil
+			err = nil
+		}
+	}
+	if u.probing {
+		last, cancel := stillAsk(ctx)
+		defer cancel()
+		var gone *NotHeldError
+		if e := u.free().run(last); e != nil && !errors.As(e, &gone) {
+			taken := "it is not known whether the question who holds the lock has taken it; if it has: " + forceUnlock(u.probe.id)
+			if err == nil {
+				return fmt.Errorf("unlock: %s: %s", u.r.to.shown, taken)
+			}
+			err = fmt.Errorf("%w; %s", err, taken)
 		}
 	}
 	return err
+}
+
+// free is the release of the lock that was taken to ask.
+func (u *unlocking) free() *unlocking {
+	f := &unlocking{c: u.c, id: u.probe.id, own: u.probe, r: u.r}
+	f.r.body = u.probe.info
+	return f
 }
 
 func (u *unlocking) still() string {
@@ -565,33 +587,55 @@ func (u *unlocking) still() string {
 	return "the state is still locked: " + forceUnlock(u.id)
 }
 
-func (u *unlocking) attempt(ctx context.Context) (again bool, pause time.Duration, err error) {
+// next is what is to follow an UNLOCK.
+type next int
+
+const (
+	end   next = iota
+	again      // another attempt, if there is one left, after a pause
+	due        // another UNLOCK at once: the lock is known to be held
+)
+
+// attempt sends one UNLOCK, and one more at once if the first leads to the
+// knowledge that the lock is held, which may have been taken to know that.
+func (u *unlocking) attempt(ctx context.Context) (bool, time.Duration, error) {
+	n, pause, err := u.try(ctx)
+	if n == due {
+		n, pause, err = u.try(ctx)
+	}
+	return n != end, pause, err
+}
+
+func (u *unlocking) try(ctx context.Context) (n next, pause time.Duration, err error) {
 	a, sent, err := u.c.send(ctx, u.r)
 	if err != nil {
 		u.lost = u.lost || sent
-		return heals(err), 0, withOutcome(err, u.still())
+		if heals(err) {
+			n = again
+		}
+		return n, 0, withOutcome(err, u.still())
 	}
 	switch {
 	case a.ok() && !isHTML(a):
-		return false, 0, nil
+		return end, 0, nil
 	case a.ok():
 		u.lost = true
-		return true, 0, withOutcome(u.c.webPage(u.r, a), u.still())
+		return again, 0, withOutcome(u.c.webPage(u.r, a), u.still())
 	}
 	err, pause = u.c.refused(u.r, a), retryAfter(a, time.Now())
 	switch {
 	case a.unclear():
 		u.lost = true
-		return true, pause, withOutcome(err, u.still())
+		return again, pause, withOutcome(err, u.still())
 	case a.status == http.StatusTooManyRequests:
-		return true, pause, withOutcome(err, u.still())
+		return again, pause, withOutcome(err, u.still())
 	case a.status < 400, a.status == http.StatusUnauthorized, a.status == http.StatusForbidden:
-		return false, 0, withOutcome(err, u.still())
+		return end, 0, withOutcome(err, u.still())
 	}
 	// Servers differ in how they say that this lock is not held, and nimbolus
 	// terraform-backend may name this lock for one that isn't.
-	again, err = u.ask(ctx, a, err)
-	return again, 0, err
+	n, err = u.ask(ctx, a, err)
+	return n, 0, err
 }
 
 // notHeld is the end when the lock turns out to be another's or nobody's: an
@@ -604,41 +648,50 @@ func (u *unlocking) notHeld(a *answer, holder LockInfo) error {
 }
 
 // ask finds out who holds the lock, by asking for it: the Client's own with the
-// same bytes as before, so that whatever comes of it has one ID. again says that
-// this lock is held, and another UNLOCK is due.
-func (u *unlocking) ask(ctx context.Context, refused *answer, refusal error) (again bool, err error) {
+// same bytes as before, so that whatever comes of it has one ID.
+func (u *unlocking) ask(ctx context.Context, refused *answer, refusal error) (next, error) {
 	asks := u.own
-	if asks == nil {
+	if asks == nil && u.probe == nil {
 		id := rand.Text()
 		info := LockInfo{ID: id, Operation: "force-unlock", Info: "asks who holds the lock, " + id, Who: "yuba", Created: time.Now().UTC()}
-		asks = &held{id, info.json()}
+		u.probe = &held{id, info.json()}
 	}
-	a, _, err := u.c.send(ctx, request{op: "lock", method: u.c.cfg.LockMethod, to: u.c.lock, body: asks.info})
+	if asks == nil {
+		asks = u.probe
+	}
+	a, sent, err := u.c.send(ctx, request{op: "lock", method: u.c.cfg.LockMethod, to: u.c.lock, body: asks.info})
 	if err != nil {
-		return heals(err), withOutcome(refusal, u.still())
+		u.probing = u.own == nil && (u.probing || sent)
+		return again, withOutcome(refusal, u.still())
+	}
+	if a.unclear() || a.ok() && isHTML(a) {
+		u.probing = u.own == nil
+		return again, withOutcome(refusal, u.still())
+	}
+	if !a.ok() && !a.locked() {
+		return end, withOutcome(refusal, u.still())
 	}
 	holder, named := ParseLockInfo(a.body)
 	switch {
-	case a.ok() && isHTML(a), a.unclear():
-		return true, withOutcome(refusal, u.still())
-	case !a.ok() && !a.locked():
-	case a.ok() && u.own == nil && (!named || holder.ID == asks.id):
-		// It was free, and is to be so again.
-		free := &unlocking{c: u.c, id: asks.id, own: asks, r: u.r}
-		free.r.body = asks.info
-		if err := free.run(ctx); err != nil {
-			return false, err
-		}
-		return false, u.notHeld(refused, LockInfo{})
-	case named && holder.ID != u.id:
-		holder.Who = u.c.scrub(holder.Who)
-		return false, u.notHeld(refused, holder)
-	case named || a.ok():
+	case a.ok() && !named:
+		holder.ID = asks.id
+	case !named:
+		return end, withOutcome(refusal, u.still())
+	}
+	u.probing = false
+	switch holder.ID {
+	case u.id:
 		u.lost = false
 		if u.own == nil {
 			u.r.body = a.body // all of it: nimbolus terraform-backend compares more than the ID
 		}
-		return true, withOutcome(refusal, u.still())
+		return due, withOutcome(refusal, u.still())
+	case asks.id: // it was free, and is to be so again
+		holder = LockInfo{}
+		if err := u.free().run(ctx); err != nil {
+			return end, err
+		}
 	}
-	return false, withOutcome(refusal, u.still())
+	holder.Who = u.c.scrub(holder.Who)
+	return end, u.notHeld(refused, holder)
 }

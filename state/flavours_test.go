@@ -22,7 +22,9 @@ func each(t *testing.T, test func(t *testing.T, s *setting)) {
 // second is another client of the same server.
 func (s *setting) second() *Client {
 	s.t.Helper()
-	c, err := New(s.client.cfg)
+	cfg := s.client.cfg
+	cfg.RetryMax = 0 // what it takes beyond that is no repetition
+	c, err := New(cfg)
 	must(s.t, err)
 	s.t.Cleanup(c.Close)
 	return c
@@ -73,6 +75,39 @@ func TestForceUnlock(t *testing.T) {
 		}
 		if got := s.server.Holder(); got != "" {
 			t.Fatalf("%q holds the lock", got)
+		}
+	})
+}
+
+// The question who holds the lock takes it where it is free. It must not stay so,
+// whatever becomes of the answers.
+func TestQuestionNeverKeepsTheLock(t *testing.T) {
+	each(t, func(t *testing.T, s *setting) {
+		must(t, s.client.Unlock(t.Context(), idA))
+		for _, g := range stateservers.Groups() {
+			if !strings.Contains(g.Name, "cut") && !strings.HasPrefix(g.Name, "5xx") || strings.Contains(g.Name, "silence") {
+				continue
+			}
+			for _, op := range []stateservers.Op{stateservers.Lock, stateservers.Unlock} {
+				for _, lasting := range []bool{false, true} {
+					c := s.second()
+					c.cfg.RetryMax, c.sleep = 2, s.client.sleep
+					if lasting {
+						s.server.Always(op, g.Faults[0])
+					} else {
+						s.server.Once(op, g.Faults[0])
+					}
+					err := c.Unlock(t.Context(), idA)
+					s.server.Mend()
+					holder := s.server.Holder()
+					if holder != "" && (err == nil || !strings.Contains(err.Error(), "yuba force-unlock "+holder)) {
+						t.Errorf("%s of %s (lasting: %v) leaves %s: %v", g.Name, op, lasting, holder, err)
+					}
+					if holder != "" {
+						must(t, s.second().Unlock(t.Context(), holder))
+					}
+				}
+			}
 		}
 	})
 }
