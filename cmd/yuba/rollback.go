@@ -36,6 +36,13 @@ func k8sRollback(f *flag.FlagSet) action {
 		}
 		good, now, err := c.LastGood(ctx, namespace, node)
 		if errors.Is(err, kubernetes.ErrNothingToRollBack) {
+			nodes, serr := c.Status(ctx, namespace, []string{node}, kubernetes.StatusOptions{})
+			if serr != nil {
+				return serr
+			}
+			if n := nodes[0]; !n.Ready {
+				return fmt.Errorf("%s: %w, but is not ready: %s", node, err, kubernetes.PlainText(strings.Join(append([]string{n.Reason}, n.Details...), "\n")))
+			}
 			fmt.Fprintf(p.stdout, "%s: nothing to do, %v.\nAn older image comes back by an apply of the group file that had it.\n", node, err)
 			return nil
 		}

@@ -32,6 +32,15 @@ func TestEachNodeHasItsVerdict(t *testing.T) {
 	} {
 		has(t, r.Stderr, want)
 	}
+	// Without a terminal, each node's own story is a few lines of a log.
+	has(t, r.Stderr, "web: ready after ")
+	has(t, r.Stderr, "db: rolling out (", "0/1 ready", "db: not ready after ", "was not complete within 15s")
+	has(t, r.Stderr, "mail: not ready after ", "CrashLoopBackOff")
+	for _, node := range []string{"web", "db", "mail"} {
+		if n := strings.Count(r.Stderr, "\n"+node+": "); n > 9 {
+			t.Errorf("%d lines about %s:\n%s", n, node, r.Stderr)
+		}
+	}
 	has(t, r.Stderr, "The nodes of group test in namespace "+w.Namespace+" are now:", "db", "set back", "mail", "set back", "web", "ready", "db: generation", "did not become ready")
 	if got := w.Get("deployment/web", world.ImagePath); !strings.HasPrefix(statusOf(t, w, 2).Nodes[2].Running, got) {
 		t.Errorf("web runs %s", got)

@@ -113,3 +113,24 @@ func TestStatusLogsAndRollback(t *testing.T) {
 	w.Must(0, "k8s", "status")
 	w.Must(0, "k8s", "plan", "-detailed-exitcode")
 }
+
+// A rollback that doesn't become ready says so, and why, and goes on saying it.
+func TestRollbackThatDoesNotBecomeReady(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	good := w.Get("deployment/web", world.ImagePath)
+	w.Kubectl("set", "image", "-n", w.Namespace, "deployment/web", "node="+w.Lab.Push(t, w.Namespace+"/manual", "1", lab.Image{Content: "manual"}))
+	w.Kubectl("create", "quota", "-n", w.Namespace, "none", "--hard=pods=0")
+	r := w.Must(1, "k8s", "rollback", "-auto-approve", "-timeout=4s", "web")
+	has(t, r.Stderr, "web: not ready after ", "web: it was set back, but was not ready within 4s", "quota")
+	if got := w.Get("deployment/web", world.ImagePath); got != good {
+		t.Errorf("it runs %s", got)
+	}
+	has(t, w.Must(1, "k8s", "rollback", "-auto-approve", "web").Stderr, "last complete rollout already, but is not ready", "quota")
+	w.Kubectl("delete", "quota", "-n", w.Namespace, "none")
+	world.Eventually(t, "ready pod", func() bool {
+		return statusOf(t, w, 2).Nodes[0].Running == good && w.Yuba("k8s", "rollback", "web").Code == 0
+	})
+}

@@ -195,11 +195,14 @@ func (d *Display) Event(e Event) {
 	l := d.line(e.Line)
 	now := d.o.Now()
 	if e.Phase == Started {
-		if w := l.now(); w == nil || w.doing != e.Doing {
+		w := l.now()
+		if w == nil {
+			l.message, l.sent, l.total, l.rest = "", 0, 0, ""
+		}
+		if w == nil || w.doing != e.Doing {
 			l.plain.begin(now)
 		}
 		l.running = append(l.running, &work{e.Object, e.Doing, now})
-		l.message, l.sent, l.total, l.rest = "", 0, 0, ""
 		return
 	}
 	var took time.Duration
@@ -210,7 +213,9 @@ func (d *Display) Event(e Event) {
 			break
 		}
 	}
-	l.message, l.sent, l.total, l.rest = "", 0, 0, e.Rest
+	if l.now() == nil { // else what is known is of the rest
+		l.message, l.sent, l.total, l.rest = "", 0, 0, e.Rest
+	}
 	if e.End == "" {
 		return
 	}

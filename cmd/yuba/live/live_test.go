@@ -269,6 +269,17 @@ func TestMoreNodesThanRows(t *testing.T) {
 		"  … and 4 more: 4 pushed\n")
 }
 
+// A short piece of work beside a long one takes nothing from its line.
+func TestTwoPiecesOfWorkOfANode(t *testing.T) {
+	s := newStage(t, 80, 10)
+	s.start("web", "pushing")
+	s.Bytes("web", 1<<20, 4<<20)
+	s.start("web", "drawing its machine ID")
+	s.done("web", "drawing its machine ID", "", "")
+	s.pass(time.Second)
+	s.wants("  web  pushing  1s  1 MiB of 4 MiB (25 %)\n")
+}
+
 // What is written aside, and a terminal's echo, leave no traces of lines.
 func TestOthersWriteBetweenTheLines(t *testing.T) {
 	s := newStage(t, 80, 24)
