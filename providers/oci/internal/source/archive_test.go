@@ -315,10 +315,10 @@ func TestBombs(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 		}
 	}
-	// 256 MiB of zeros in 256 KiB, where a config should be and in a layer: neither is held.
+	// 64 MiB of zeros in 64 KiB, where a config should be and in a layer: neither is held.
 	var bomb bytes.Buffer
 	z := gzip.NewWriter(&bomb)
-	if _, err := io.CopyN(z, zeros{}, 256<<20); err != nil {
+	if _, err := io.CopyN(z, zeros{}, 64<<20); err != nil {
 		t.Fatal(err)
 	}
 	if err := z.Close(); err != nil {
