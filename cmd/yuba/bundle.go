@@ -108,7 +108,7 @@ func writeBundle(ctx context.Context, name string, sources *oci.Sources, group [
 		}
 	}()
 	defer f.Close()
-	images, err := sources.WriteBundle(ctx, f, group, nodes)
+	images, err := sources.WriteBundle(ctx, f, group, nodes, "")
 	if err == nil {
 		err = f.Sync()
 	}

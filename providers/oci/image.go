@@ -238,7 +238,7 @@ func (r *imageResource) push(ctx context.Context, from string, tag name.Tag, wan
 	}
 	defer img.Close()
 	p := r.progress(tag, img.Layers)
-	out := push.Image{Config: img.Config}
+	out := push.Image{Config: img.Config, Manifest: img.Manifest}
 	for i, l := range img.Layers {
 		out.Layers = append(out.Layers, push.Layer{DiffID: l.DiffID, Blob: l.Blob,
 			Open: func(ctx context.Context) (io.ReadCloser, error) { return l.Open(ctx, func(n int64) { p(i, n) }) },

@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 	"fediversity.eu/yuba/providers/oci/internal/bundle"
 	"fediversity.eu/yuba/providers/oci/internal/image"
 	"fediversity.eu/yuba/providers/oci/internal/nix"
+	"fediversity.eu/yuba/providers/oci/internal/push"
 	"fediversity.eu/yuba/providers/oci/internal/source"
 )
 
@@ -77,7 +79,12 @@ type BundleNode struct {
 type BundleImage struct{ Node, Digest string }
 
 // WriteBundle writes a bundle into an empty file. All sources are looked at, and all derivations realised, before it begins.
-func (s *Sources) WriteBundle(ctx context.Context, f *os.File, group []byte, nodes []BundleNode) ([]BundleImage, error) {
+// The compression is that of the provider's configuration, empty for its default.
+func (s *Sources) WriteBundle(ctx context.Context, f *os.File, group []byte, nodes []BundleNode, compression string) ([]BundleImage, error) {
+	compression = cmp.Or(compression, string(push.Gzip))
+	if err := push.CheckCompression(compression); err != nil {
+		return nil, err
+	}
 	var list []bundle.Node
 	for _, n := range nodes {
 		if err := s.store.Check(ctx, n.Source, true, n.Say); err != nil {
@@ -86,7 +93,7 @@ func (s *Sources) WriteBundle(ctx context.Context, f *os.File, group []byte, nod
 		list = append(list, bundle.Node{Name: n.Name, Read: n.Progress,
 			Open: func(ctx context.Context) (*image.Image, error) { return s.store.Open(ctx, n.Source, n.Say) }})
 	}
-	images, err := bundle.Write(ctx, f, group, list)
+	images, err := bundle.Write(ctx, f, group, list, push.Compression(compression))
 	if bad := (*bundle.NodeError)(nil); errors.As(err, &bad) {
 		for _, n := range nodes {
 			if n.Name == bad.Node {

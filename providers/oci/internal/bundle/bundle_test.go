@@ -75,7 +75,7 @@ func write(t testing.TB, nodes ...Node) []byte {
 	f, err := os.Create(filepath.Join(t.TempDir(), "bundle"))
 	must(t, err)
 	defer f.Close()
-	images, err := Write(t.Context(), f, []byte(group), nodes)
+	images, err := Write(t.Context(), f, []byte(group), nodes, push.Gzip)
 	must(t, err)
 	if len(images) != len(nodes) {
 		t.Errorf("%d images of %d nodes", len(images), len(nodes))
@@ -336,7 +336,7 @@ func TestWriteFails(t *testing.T) {
 		f, err := os.Create(filepath.Join(t.TempDir(), "bundle"))
 		must(t, err)
 		defer f.Close()
-		_, err = Write(t.Context(), f, []byte(group), []Node{node("web", l)})
+		_, err = Write(t.Context(), f, []byte(group), []Node{node("web", l)}, push.Gzip)
 		if failed := (*NodeError)(nil); !errors.As(err, &failed) || failed.Node != "web" {
 			t.Errorf("%s: %v", name, err)
 		}
@@ -344,7 +344,7 @@ func TestWriteFails(t *testing.T) {
 	full, err := os.OpenFile("/dev/full", os.O_WRONLY, 0)
 	must(t, err)
 	defer full.Close()
-	_, err = Write(t.Context(), full, []byte(group), []Node{node("web", layer("x"))})
+	_, err = Write(t.Context(), full, []byte(group), []Node{node("web", layer("x"))}, push.Gzip)
 	if failed := (*NodeError)(nil); err == nil || errors.As(err, &failed) {
 		t.Errorf("the disk is full: %v", err)
 	}
@@ -356,7 +356,7 @@ func TestManifestIsTheOneThatIsPushed(t *testing.T) {
 	must(t, err)
 	defer f.Close()
 	n := node("web", layer("base"), compressed("web"))
-	images, err := Write(t.Context(), f, []byte(group), []Node{n})
+	images, err := Write(t.Context(), f, []byte(group), []Node{n}, push.Gzip)
 	must(t, err)
 	img, err := n.Open(t.Context())
 	must(t, err)

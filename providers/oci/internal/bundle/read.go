@@ -14,7 +14,6 @@ import (
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
-	"github.com/google/go-containerregistry/pkg/v1/types"
 
 	"fediversity.eu/yuba/providers/oci/internal/blob"
 	"fediversity.eu/yuba/providers/oci/internal/image"
@@ -248,25 +247,15 @@ func (b *Bundle) index() error {
 		if err != nil {
 			return fmt.Errorf("image of node %.100q: %w", node, err)
 		}
-		config := push.Descriptor(types.OCIConfigJSON, img.Config)
-		var layers []v1.Descriptor
+		if img.Manifest == nil {
+			return damaged("image of node %.100q: it is not in the form that is pushed", node)
+		}
+		used[layout.Blob(d.Digest)] = true
+		used[layout.Blob(push.Descriptor("", img.Config).Digest)] = true
 		for _, l := range img.Layers {
-			if l.Blob == nil {
-				return damaged("image of node %.100q: a layer is not compressed", node)
-			}
-			layers = append(layers, *l.Blob)
-		}
-		raw, err := push.Manifest(config, layers)
-		if err != nil {
-			return err
-		}
-		if push.Descriptor(types.OCIManifestSchema1, raw).Digest != d.Digest {
-			return fmt.Errorf("image of node %.100q: the manifest is not as this yuba writes it: make the bundle with the same version", node)
+			used[layout.Blob(l.Blob.Digest)] = true
 		}
 		b.images[node] = d
-		for _, part := range append(layers, config, d) {
-			used[layout.Blob(part.Digest)] = true
-		}
 	}
 	for name := range b.places {
 		if blobName.MatchString(name) && !used[name] {

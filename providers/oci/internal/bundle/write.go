@@ -45,9 +45,9 @@ type Image struct {
 }
 
 // Write writes a bundle into an empty file. The digests of the images are those that they would have in a registry if
-// they were pushed from their sources.
-func Write(ctx context.Context, f *os.File, group []byte, nodes []Node) ([]Image, error) {
-	w := &writer{f: f, blobs: map[string]bool{}, layers: map[string]v1.Descriptor{}}
+// they were pushed from their sources with the same compression.
+func Write(ctx context.Context, f *os.File, group []byte, nodes []Node, compression push.Compression) ([]Image, error) {
+	w := &writer{f: f, compression: compression, blobs: map[string]bool{}, layers: map[string]v1.Descriptor{}}
 	if err := w.file(Group, group); err != nil {
 		return nil, err
 	}
@@ -79,11 +79,13 @@ func Write(ctx context.Context, f *os.File, group []byte, nodes []Node) ([]Image
 }
 
 type writer struct {
-	f      *os.File
-	pos    int64
-	sums   bytes.Buffer
-	blobs  map[string]bool          // by their names
-	layers map[string]v1.Descriptor // that were compressed here, by the digest of their tar
+	f    *os.File
+	pos  int64
+	sums bytes.Buffer
+
+	compression push.Compression
+	blobs       map[string]bool          // by their names
+	layers      map[string]v1.Descriptor // that were compressed here, by the digest of their tar
 }
 
 func (w *writer) image(ctx context.Context, n Node) (v1.Descriptor, error) {
@@ -112,9 +114,11 @@ func (w *writer) image(ctx context.Context, n Node) (v1.Descriptor, error) {
 	if err := w.small(config, img.Config); err != nil {
 		return v1.Descriptor{}, err
 	}
-	raw, err := push.Manifest(config, layers)
-	if err != nil {
-		return v1.Descriptor{}, err
+	raw := img.Manifest
+	if raw == nil {
+		if raw, err = push.Manifest(config, layers); err != nil {
+			return v1.Descriptor{}, err
+		}
 	}
 	d := push.Descriptor(types.OCIManifestSchema1, raw)
 	return d, w.small(d, raw)
@@ -141,7 +145,7 @@ func (w *writer) layer(ctx context.Context, node string, l image.Layer, read fun
 		return d, nil
 	}
 	d, err := w.blob(func(to io.Writer) (v1.Descriptor, error) {
-		d, err := push.Compress(ctx, to, push.Layer{DiffID: l.DiffID, Open: open}, push.Gzip)
+		d, err := push.Compress(ctx, to, push.Layer{DiffID: l.DiffID, Open: open}, w.compression)
 		if bad := (*push.SourceError)(nil); errors.As(err, &bad) {
 			err = &NodeError{node, bad.Err}
 		}

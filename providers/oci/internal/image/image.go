@@ -26,6 +26,9 @@ type Image struct {
 	Config []byte
 	// Layers from the lowest to the uppermost. Their streams are read one after the other.
 	Layers []Layer
+	// Manifest, if not nil, is the OCI manifest of the image, byte for byte; all layers then have a Blob. What it comes from
+	// holds the image as a registry would, and it's pushed as it is.
+	Manifest []byte
 	// Closer, if not nil, holds what the layers are read from.
 	io.Closer
 }

@@ -182,6 +182,7 @@ func Image(files image.Files, d v1.Descriptor) (*image.Image, error) {
 		return nil, fmt.Errorf("image config %s: %w", m.Config.Digest, err)
 	}
 	img := &image.Image{Config: config}
+	whole := d.MediaType == types.OCIManifestSchema1 && m.Config.MediaType == types.OCIConfigJSON
 	for i, l := range m.Layers {
 		if err := CheckDescriptor(l); err != nil {
 			return nil, fmt.Errorf("layer: %w", err)
@@ -197,6 +198,7 @@ func Image(files image.Files, d v1.Descriptor) (*image.Image, error) {
 		case slices.Contains(packedLayers, l.MediaType):
 			mt := l.MediaType
 			if oci, ok := ociLayerTypes[mt]; ok {
+				whole = false
 				mt = oci // the same bytes, https://github.com/opencontainers/image-spec/blob/v1.1.1/media-types.md#compatibility-matrix
 			}
 			layer.Blob = &v1.Descriptor{MediaType: mt, Size: l.Size, Digest: l.Digest}
@@ -208,6 +210,7 @@ func Image(files image.Files, d v1.Descriptor) (*image.Image, error) {
 				return blob.Stored{Content: f, Size: l.Size, Read: read}.Whole(l.Digest.String()), nil
 			}
 		case slices.Contains(plainLayers, l.MediaType):
+			whole = false
 			layer.Open = func(ctx context.Context, read func(int64)) (io.ReadCloser, error) {
 				f, err := files.Open(ctx, name)
 				if err != nil {
@@ -219,6 +222,9 @@ func Image(files image.Files, d v1.Descriptor) (*image.Image, error) {
 			return nil, fmt.Errorf("layer %s is of the kind %.80q, which yuba does not push", l.Digest, l.MediaType)
 		}
 		img.Layers = append(img.Layers, layer)
+	}
+	if whole {
+		img.Manifest = raw
 	}
 	return img, nil
 }

@@ -19,6 +19,7 @@ import (
 	"fediversity.eu/yuba/providers/oci/internal/bundle"
 	node "fediversity.eu/yuba/providers/oci/internal/image"
 	"fediversity.eu/yuba/providers/oci/internal/nix"
+	"fediversity.eu/yuba/providers/oci/internal/push"
 	"fediversity.eu/yuba/test/image"
 )
 
@@ -328,7 +329,7 @@ func TestBundle(t *testing.T) {
 	f, err := os.Create(file("bundle"))
 	must(t, err)
 	defer f.Close()
-	_, err = bundle.Write(t.Context(), f, []byte("{}"), nodes)
+	_, err = bundle.Write(t.Context(), f, []byte("{}"), nodes, push.Gzip)
 	must(t, err)
 	for _, n := range nodes {
 		img, err := n.Open(t.Context())
