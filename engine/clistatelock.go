@@ -74,6 +74,9 @@ func (c *cli) stateLock(ctx context.Context, raw []string) int {
 	var err error
 	if e.state.local != nil {
 		_, r.State, _ = e.state.local.StatePaths(e.state.workspace)
+		if _, err := os.Stat(r.State); err != nil && args.StatePath == "" && !e.loader.IsConfigDir(configDir) {
+			return tell(diags.Append(sourceless("No state", "Here is neither a configuration nor a state, and TF_HTTP_ADDRESS is not set.")))
+		}
 		info, r.PID, err = fileHolder(r.State)
 	} else {
 		r.State = e.state.config.GetAttr("address").AsString()

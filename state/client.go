@@ -58,18 +58,16 @@ func identify(data []byte) (known, error) {
 	if len(trimmed) == 0 || trimmed[0] != '{' {
 		return k, errors.New("it is no JSON object")
 	}
-	var fields map[string]json.RawMessage
+	var fields struct{ Version, Serial, Lineage json.RawMessage }
 	if err := json.Unmarshal(data, &fields); err != nil {
 		return k, errors.New("it is no complete JSON")
 	}
-	serial, hasSerial := fields["serial"]
-	lineage, hasLineage := fields["lineage"]
-	if _, hasVersion := fields["version"]; !hasVersion && !hasSerial && !hasLineage {
+	if fields.Version == nil && fields.Serial == nil && fields.Lineage == nil {
 		return k, errors.New("it is JSON with neither version, serial nor lineage")
 	}
 	// A serial or lineage of another type is the engine's to judge.
-	_ = json.Unmarshal(serial, &k.Serial)
-	_ = json.Unmarshal(lineage, &k.Lineage)
+	_ = json.Unmarshal(fields.Serial, &k.Serial)
+	_ = json.Unmarshal(fields.Lineage, &k.Lineage)
 	return k, nil
 }
 

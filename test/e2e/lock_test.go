@@ -28,7 +28,7 @@ func TestStateLockTellsTheHolder(t *testing.T) {
 	t.Parallel()
 	const holder = `{"ID":"1111-2222","Operation":"OperationTypeApply","Info":"","Who":"ann@ci-7","Version":"1.12.6","Created":"2026-01-02T03:04:05Z","Path":""}`
 	dir := t.TempDir()
-	var env []string
+	env := []string{}
 	ask := func(code int) lockReport {
 		t.Helper()
 		var results []world.Result
@@ -70,6 +70,13 @@ func TestStateLockTellsTheHolder(t *testing.T) {
 		}
 	}
 
+	// Nowhere.
+	cmd := exec.Command(world.Program(t), "-chdir="+dir, "state", "lock")
+	cmd.Env = env
+	if r := world.Run(t, cmd); r.Code != 1 || !strings.Contains(r.Stderr, "TF_HTTP_ADDRESS is not set") {
+		t.Errorf("%v", r)
+	}
+
 	// On a server, at first of no configuration.
 	address := world.StartStateServer(t, filepath.Join(t.TempDir(), "states")).Address + "/group"
 	env = []string{"TF_HTTP_ADDRESS=" + address}
@@ -85,7 +92,7 @@ func TestStateLockTellsTheHolder(t *testing.T) {
 		if err := os.WriteFile(filepath.Join(dir, "main.tf"), []byte("terraform {\n  backend \"http\" {\n    address = \""+address+"\"\n  }\n}\n"), 0o600); err != nil {
 			t.Fatal(err)
 		}
-		env = nil
+		env = []string{}
 	}
 
 	// In a file, which this process locks as stock tofu does.
