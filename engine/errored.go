@@ -50,15 +50,19 @@ func (r *rescue) watch(s *remoteState) *rescuedState {
 	return r.mgr
 }
 
-// persist tries to store the state of an operation that is cancelled.
-func (r *rescue) persist(ctx context.Context) {
+// state is the state that an operation works on, nil when it has not read one.
+func (r *rescue) state() *rescuedState {
 	if r == nil {
-		return
+		return nil
 	}
 	r.mu.Lock()
-	mgr := r.mgr
-	r.mu.Unlock()
-	if mgr != nil && mgr.changed() {
+	defer r.mu.Unlock()
+	return r.mgr
+}
+
+// persist tries to store the state of an operation that is cancelled.
+func (r *rescue) persist(ctx context.Context) {
+	if mgr := r.state(); mgr != nil && mgr.changed() {
 		_ = mgr.PersistState(context.WithoutCancel(ctx), nil) // it is noted
 	}
 }

@@ -69,6 +69,9 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	op.StateLocker = unlocked
 	stop := &stopHook{}
 	op.Hooks = append(op.Hooks, stop)
+	if len(e.opts.Precious) > 0 {
+		op.Hooks = append(op.Hooks, &preciousHook{types: e.opts.Precious, rescue: e.state.rescue})
+	}
 	l := e.local()
 	// A configuration is not validated again when its plan is applied, where
 	// files may be gone that it needed to be planned.

@@ -66,6 +66,10 @@ type Options struct {
 	// it nothing is asked, and an apply that would have asked fails.
 	Input bool
 
+	// Precious are types of resources whose values nobody has but the state. An
+	// apply stores the state between them and what else it makes.
+	Precious []string
+
 	// Interrupts stops what is running: the first one lets running operations
 	// finish, saves the state and releases the lock; the second one waits for
 	// nothing, and still releases the lock. A nil channel never interrupts.

@@ -139,6 +139,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
 		Parallelism: s.parallelism, Input: s.input && !s.stdinTaken && p.mayAsk(),
 		Interrupts: interrupts,
+		Precious:   []string{"random_uuid"}, // the nodes' machine IDs
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
 	}

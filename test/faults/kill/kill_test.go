@@ -187,7 +187,16 @@ func TestKilledAnywhere(t *testing.T) {
 							missed[name] = true
 							mu.Unlock()
 						}
+						machines := l.machines()
 						p.mend(l, i%2 == 1)
+						if p.name != "destroy" {
+							now := l.machines()
+							for node, id := range machines {
+								if now[node] != id {
+									l.Errorf("the machine ID of %s was %s and is now %s", node, id, now[node])
+								}
+							}
+						}
 						if t.Failed() {
 							t.Fatal("killed at " + name)
 						}

@@ -310,6 +310,26 @@ func imageOf(deployment *unstructured.Unstructured) string {
 	return image
 }
 
+// machines are the machine IDs of the nodes that have a Deployment.
+func (l *life) machines() map[string]string {
+	l.Helper()
+	list, err := l.client.Resource(kinds[5]).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	ids := map[string]string{}
+	for _, d := range list.Items {
+		containers, _, _ := unstructured.NestedSlice(d.Object, "spec", "template", "spec", "containers")
+		env, _, _ := unstructured.NestedSlice(containers[0].(map[string]any), "env")
+		for _, v := range env {
+			if v := v.(map[string]any); v["name"] == "container_uuid" {
+				ids[d.GetName()], _ = v["value"].(string)
+			}
+		}
+	}
+	return ids
+}
+
 // running is the image of a Deployment.
 func (l *life) running(node string) string {
 	l.Helper()
