@@ -75,7 +75,7 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	l := e.local()
 	// A configuration is not validated again when its plan is applied, where
 	// files may be gone that it needed to be planned.
-	l.OpValidation = op.PlanFile == nil
+	l.OpValidation = op.PlanFile == nil && !e.opts.Valid
 	running, err := l.Operation(ctx, op)
 	if err != nil {
 		op.View.Diagnostics(tfdiags.Diagnostics{}.Append(err))

@@ -17,6 +17,11 @@ import (
 type Options struct {
 	// Files is the root module: file name (main.tf, x.tf.json) to content.
 	Files map[string][]byte
+	// Valid says that Files were made by a program that makes no mistakes which
+	// only a validation would find. A plan or an apply then doesn't begin with
+	// one: OpenTofu evaluates each block for it and asks the providers, which it
+	// does again when it plans.
+	Valid bool
 	// Variables are the values of input variables as -var takes them.
 	Variables map[string]string
 	// Providers are the ones a configuration may name, besides

@@ -124,7 +124,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 	}
 	interrupts := p.interrupts()
 	o := engine.Options{
-		Files: s.files,
+		Files: s.files, Valid: true,
 		Providers: engineProviders(progress{
 			object:  func(namespace, name, message string) { display.Message(names.ofObject(namespace, name), message) },
 			bytes:   func(ref string, sent, total int64) { display.Bytes(names.ofImage(ref), sent, total) },

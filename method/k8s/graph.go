@@ -95,7 +95,9 @@ func (g *Group) writeImages(f *file, targets []target) {
 	// core writes into the state of each object every resource before it,
 	// transitively: with a block per image the state of n nodes would list n
 	// images in each of 3n objects. So it is one entry. for_each is evaluated
-	// once for each instance, therefore it is a local that already is a map.
+	// once for each instance, therefore it is a local that already is a map. What
+	// is there for all nodes is a local, too: core makes the value of a whole
+	// resource anew for each reference to it, and that of a local once.
 	images := make([]attr, len(targets))
 	for i, t := range targets {
 		images[i] = attr{t.Name, obj(
@@ -107,6 +109,7 @@ func (g *Group) writeImages(f *file, targets []target) {
 	f.block("locals", nil,
 		attr{"images", call{"tomap", obj(images...)}},
 		attr{"digests", raw("{ for name, image in oci_image.node : name => image.digest }")},
+		attr{"missing", ref("ephemeral", "oci_manifests", "node", "missing")},
 	)
 	f.comment("One block for all images: an object's state lists every resource that it waits for.")
 	f.add(block{kind: "resource", labels: []string{"oci_image", "node"}, attrs: []attr{

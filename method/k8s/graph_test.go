@@ -180,7 +180,7 @@ func TestOrder(t *testing.T) {
 		"kubernetes_object.namespace":      {"data.kubernetes_runtime_class.this"},
 		"kubernetes_object.network_policy": {"kubernetes_object.namespace"},
 		"kubernetes_object.claim_web":      {"kubernetes_object.namespace"},
-		"kubernetes_object.deployment_web": {"kubernetes_object.network_policy", "kubernetes_object.claim_web", "local.digests", "random_uuid.node_web"},
+		"kubernetes_object.deployment_web": {"kubernetes_object.network_policy", "kubernetes_object.claim_web", "local.digests", "local.missing", "random_uuid.node_web"},
 		"kubernetes_rollout.node_web":      {"kubernetes_object.deployment_web"},
 		"oci_image.node":                   {"local.images"},
 		// Read while planning, thus it waits for nothing.
@@ -406,7 +406,7 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 	ctx := &hcl.EvalContext{
 		Functions: map[string]function.Function{"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "length": lengthFunc},
 		Variables: map[string]cty.Value{
-			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "images": cty.EmptyObjectVal}),
+			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "missing": cty.ObjectVal(missing), "images": cty.EmptyObjectVal}),
 			"random_uuid":       cty.ObjectVal(uuids),
 			"kubernetes_object": cty.ObjectVal(objects),
 			"oci_image":         cty.ObjectVal(map[string]cty.Value{"node": cty.ObjectVal(images)}),

@@ -68,7 +68,7 @@ func (t target) write(f *file) {
 	claim := t.claimAddr()
 	f.add(block{kind: "resource", labels: t.deploymentAddr(), attrs: []attr{
 		{"manifest", t.deploymentManifest()},
-		{"unless", index(t.Name, "ephemeral", "oci_manifests", "node", "missing")},
+		{"unless", index(t.Name, "local", "missing")},
 		{"depends_on", list(ref("kubernetes_object", "network_policy"), ref(claim...))},
 	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"replace_triggered_by", list(ref(claim[0], claim[1], "uid"))}}}}})
 	deployment := t.deploymentAddr()

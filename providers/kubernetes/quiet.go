@@ -27,7 +27,7 @@ var wireNull = []byte{0xc0}
 
 // PlanResourceChange answers plans of what isn't to change.
 func (s *quietServer) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
-	if unchanged(req.PriorState, req.ProposedNewState) && wirePrivate(req.PriorPrivate).quiet(ctx) {
+	if unchanged(req.TypeName, req.PriorState, req.ProposedNewState) && wirePrivate(req.PriorPrivate).quiet(ctx) {
 		return &tfprotov6.PlanResourceChangeResponse{PlannedState: req.PriorState, PlannedPrivate: req.PriorPrivate}, nil
 	}
 	return s.ProviderServer.PlanResourceChange(ctx, req)
@@ -35,9 +35,13 @@ func (s *quietServer) PlanResourceChange(ctx context.Context, req *tfprotov6.Pla
 
 // unchanged compares what core sends. It encodes equal values equally; and no
 // attribute of this provider has a default that would make a difference of them.
-func unchanged(prior, proposed *tfprotov6.DynamicValue) bool {
-	return prior != nil && proposed != nil && len(prior.MsgPack) > 0 &&
-		!bytes.Equal(prior.MsgPack, wireNull) && bytes.Equal(prior.MsgPack, proposed.MsgPack)
+// What is write-only is proposed and never prior, and is no change.
+func unchanged(typeName string, prior, proposed *tfprotov6.DynamicValue) bool {
+	if prior == nil || proposed == nil || len(prior.MsgPack) == 0 || bytes.Equal(prior.MsgPack, wireNull) {
+		return false
+	}
+	return bytes.Equal(prior.MsgPack, proposed.MsgPack) ||
+		typeName == "kubernetes_object" && wire.EqualBut(prior.MsgPack, proposed.MsgPack, "unless")
 }
 
 // UpgradeResourceState answers with a state of the current schema as it is. The

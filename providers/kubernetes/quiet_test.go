@@ -64,7 +64,7 @@ func TestQuietReadsManifests(t *testing.T) {
 		}
 		return tftypes.NewValue(tftypes.Tuple{ElementTypes: types}, l)
 	}
-	s := &quietServer{wire: (Server("test")().(*quietServer)).wire}
+	s, typ := Server("test")().(*quietServer), objectType(t)
 	for name, c := range map[string]struct {
 		field tftypes.Value
 		long  bool
@@ -97,15 +97,11 @@ func TestQuietReadsManifests(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			manifest := obj(map[string]tftypes.Value{"kind": str("ConfigMap"), "field": c.field})
 			want, whole, wantErr := decodeManifest(manifest)
-			state := map[string]tftypes.Value{"manifest": manifest, "id": str("i"), "uid": str("u")}
-			for name, typ := range map[string]tftypes.Type{"force_conflicts": tftypes.Bool, "unless": tftypes.String, "timeout": tftypes.String, "generation": tftypes.Number} {
+			state := map[string]tftypes.Value{}
+			for name, typ := range typ.AttributeTypes {
 				state[name] = tftypes.NewValue(typ, nil)
 			}
-			typ := tftypes.Object{AttributeTypes: map[string]tftypes.Type{}}
-			for name, v := range state {
-				typ.AttributeTypes[name] = v.Type()
-			}
-			typ.AttributeTypes["manifest"] = tftypes.DynamicPseudoType
+			state["manifest"], state["uid"] = manifest, str("u")
 			v, err := tfprotov6.NewDynamicValue(typ, tftypes.NewValue(typ, state))
 			if err != nil {
 				t.Fatal(err)
@@ -139,4 +135,50 @@ func FuzzQuiet(f *testing.F) {
 	f.Fuzz(func(t *testing.T, data []byte) {
 		s.attributes("kubernetes_object", &tfprotov6.DynamicValue{MsgPack: data})
 	})
+}
+
+// What is write-only is proposed and never prior, and is no change; all else is.
+func TestQuietPlans(t *testing.T) {
+	typ := objectType(t)
+	value := func(unless, uid string) *tfprotov6.DynamicValue {
+		vals := map[string]tftypes.Value{}
+		for name, at := range typ.AttributeTypes {
+			vals[name] = tftypes.NewValue(at, nil)
+		}
+		vals["uid"] = tftypes.NewValue(tftypes.String, uid)
+		switch unless {
+		case "":
+		case "unknown":
+			vals["unless"] = tftypes.NewValue(tftypes.String, tftypes.UnknownValue)
+		default:
+			vals["unless"] = tftypes.NewValue(tftypes.String, unless)
+		}
+		v, err := tfprotov6.NewDynamicValue(typ, tftypes.NewValue(typ, vals))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return &v
+	}
+	prior := value("", "u")
+	for proposed, want := range map[*tfprotov6.DynamicValue]bool{
+		value("", "u"): true, value("a reason", "u"): true, value("unknown", "u"): true,
+		value("", "v"): false, value("a reason", "v"): false,
+	} {
+		if got := unchanged("kubernetes_object", prior, proposed); got != want {
+			t.Errorf("%x after %x is no change: %v", proposed.MsgPack, prior.MsgPack, got)
+		}
+	}
+	cut := &tfprotov6.DynamicValue{MsgPack: prior.MsgPack[:len(prior.MsgPack)-4]}
+	if unchanged("kubernetes_object", prior, cut) {
+		t.Error("a value without its end is no change")
+	}
+}
+
+func objectType(t *testing.T) tftypes.Object {
+	t.Helper()
+	resp, err := Server("test")().GetProviderSchema(context.Background(), &tfprotov6.GetProviderSchemaRequest{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return resp.ResourceSchemas["kubernetes_object"].ValueType().(tftypes.Object)
 }

@@ -34,6 +34,7 @@ locals {
     }
   })
   digests = { for name, image in oci_image.node : name => image.digest }
+  missing = ephemeral.oci_manifests.node.missing
 }
 
 # One block for all images: an object's state lists every resource that it waits for.
@@ -265,7 +266,7 @@ resource "kubernetes_object" "deployment_0-db" {
       }
     }
   }
-  unless     = ephemeral.oci_manifests.node.missing["0-db"]
+  unless     = local.missing["0-db"]
   depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_0-db]
 
   lifecycle {
@@ -447,7 +448,7 @@ resource "kubernetes_object" "deployment_web" {
       }
     }
   }
-  unless     = ephemeral.oci_manifests.node.missing["web"]
+  unless     = local.missing["web"]
   depends_on = [kubernetes_object.network_policy, kubernetes_object.claim_web]
 
   lifecycle {

@@ -144,6 +144,35 @@ func (r *Reader) Read(data []byte, t *Type) (v any, whole, ok bool) {
 	return v, in.whole, err == nil && in.src.Len() == 0
 }
 
+// EqualBut says whether two objects in msgpack are the same, byte for byte, but
+// for the attribute of this name, which each of them has.
+func EqualBut(a, b []byte, name string) bool {
+	from, to, ok := span(a, name)
+	from2, to2, ok2 := span(b, name)
+	return ok && ok2 && bytes.Equal(a[:from], b[:from2]) && bytes.Equal(a[to:], b[to2:])
+}
+
+// span finds an attribute's value in an object.
+func span(data []byte, name string) (from, to int, ok bool) {
+	src := bytes.NewReader(data)
+	dec := msgpack.GetDecoder()
+	defer msgpack.PutDecoder(dec)
+	dec.Reset(src)
+	n, err := dec.DecodeMapLen()
+	for i := 0; i < n && err == nil; i++ {
+		var key string
+		if key, err = dec.DecodeString(); err != nil {
+			break
+		}
+		from = len(data) - src.Len()
+		err = dec.Skip()
+		if to = len(data) - src.Len(); key == name && err == nil {
+			return from, to, true
+		}
+	}
+	return 0, 0, false
+}
+
 type input struct {
 	*Reader
 	src   *bytes.Reader // which bounds all lengths, too
