@@ -1,11 +1,14 @@
 package state
 
 import (
+	"bytes"
 	"encoding/json"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -174,5 +177,46 @@ func TestInterruptOnTheWayToTheLock(t *testing.T) {
 				h.yuba(0, "apply", "-auto-approve")
 			})
 		}
+	}
+}
+
+// A run that waits for the lock gets it when it is released, on each server.
+func TestWaitForTheLock(t *testing.T) {
+	for _, f := range stateservers.Flavours() {
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, f)
+			id := h.lockBy(stateservers.Other)
+			tried := make(chan struct{})
+			h.server.Server = &watched{Server: h.server.Server, op: stateservers.Lock, answered: tried}
+			cmd := h.command(world.Program(t), "apply", "-auto-approve", "-lock-timeout=2m")
+			var out bytes.Buffer
+			cmd.Stdout, cmd.Stderr = &out, &out
+			if err := cmd.Start(); err != nil {
+				t.Fatal(err)
+			}
+			<-tried
+			h.yuba(0, "force-unlock", "-force", id)
+			if err := cmd.Wait(); err != nil {
+				t.Fatalf("%v: %s", err, &out)
+			}
+			h.holds(1)
+			h.free()
+		})
+	}
+}
+
+// watched is a server that tells when it has answered an operation.
+type watched struct {
+	stateservers.Server
+	op       stateservers.Op
+	once     sync.Once
+	answered chan struct{}
+}
+
+func (s *watched) ServeHTTP(w http.ResponseWriter, r *http.Request) {
+	s.Server.ServeHTTP(w, r)
+	if s.Op(r) == s.op {
+		s.once.Do(func() { close(s.answered) })
 	}
 }
