@@ -30,7 +30,7 @@ func k8sRollback(f *flag.FlagSet) action {
 		}
 		display := p.display(viewFlags{})
 		defer display.Close()
-		c, err := p.cluster(kubernetes.WithProgress(func(_, name, message string) { display.Message(name, message) }))
+		c, err := p.cluster(kubernetes.WithPersistence(group.Persistence), kubernetes.WithProgress(func(_, name, message string) { display.Message(name, message) }))
 		if err != nil {
 			return err
 		}

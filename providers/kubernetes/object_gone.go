@@ -37,9 +37,7 @@ func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k clien
 			if time.Since(started) < slowEnd {
 				break
 			}
-			if id.kind == "Namespace" {
-				why += inside.of(wctx, c, obj)
-			}
+			why += inside.of(wctx, c, obj)
 			if why != said {
 				said = why
 				r.progress(id.namespace, id.name, "still there: "+strings.Join(strings.Fields(why), " "))
@@ -98,8 +96,8 @@ func holds(obj client.Object) string {
 	return strings.Join(parts, "; ")
 }
 
-// contents finds the objects that are left in a namespace on its way out. The
-// zero value is ready; it is for one namespace.
+// contents finds the objects that hold another one which is on its way out. The
+// zero value is ready; it is for one object.
 type contents struct {
 	at   time.Time
 	text string
@@ -115,41 +113,54 @@ const (
 // of k8s.io/kubernetes/pkg/controller/namespace/deletion).
 var leftOver = regexp.MustCompile(`([a-z0-9-]+)\.([a-z0-9.-]*) has \d+ resource instances`)
 
-// of names the objects in a namespace and their finalizers, "" when nothing is
-// known. It asks again only after a while: what is left may be much.
-func (n *contents) of(ctx context.Context, c *client.Client, ns client.Object) string {
+// of names what is left in a namespace, the pods of a Deployment, or those that
+// use a claim, "" when nothing is known. It asks again only after a while: what
+// is left may be much.
+func (n *contents) of(ctx context.Context, c *client.Client, o client.Object) string {
 	if time.Since(n.at) < contentsAgain {
 		return n.text
 	}
 	var lines []string
-	for _, cond := range conditionsOf(ns) {
-		if cond.kind != "NamespaceContentRemaining" || cond.status != "True" {
-			continue
+	head := "\nIt waits for:\n  - "
+	name, namespace := metaString(o, "name"), metaString(o, "namespace")
+	switch o["kind"] {
+	case "Namespace":
+		head = "\nIn it are still:\n  - "
+		for _, cond := range conditionsOf(o) {
+			if cond.kind != "NamespaceContentRemaining" || cond.status != "True" {
+				continue
+			}
+			for _, m := range leftOver.FindAllStringSubmatch(cond.message, maxResources) {
+				lines = append(lines, left(ctx, c, name, m[1], m[2], client.ListOptions{}, nil)...)
+			}
 		}
-		found := leftOver.FindAllStringSubmatch(cond.message, maxResources)
-		for _, m := range found {
-			lines = append(lines, left(ctx, c, metaString(ns, "name"), m[1], m[2])...)
-		}
+	case "Deployment":
+		lines = left(ctx, c, namespace, "pods", "", client.ListOptions{LabelSelector: selectorOf(o)}, nil)
+	case "PersistentVolumeClaim":
+		lines = left(ctx, c, namespace, "pods", "", client.ListOptions{}, func(pod client.Object) bool { return slices.Contains(claimNames(pod), name) })
 	}
 	if ctx.Err() == nil {
 		n.at, n.text = time.Now(), ""
 		if len(lines) > 0 {
-			n.text = "\nIn it are still:\n  - " + strings.Join(lines, "\n  - ")
+			n.text = head + strings.Join(lines, "\n  - ")
 		}
 	}
 	return n.text
 }
 
-// left names the objects of one resource in a namespace, those with finalizers
-// first: they hold the others, too.
-func left(ctx context.Context, c *client.Client, namespace, resource, group string) []string {
+// left names the objects of one resource in a namespace that are chosen, those
+// with finalizers first: they hold the others, too.
+func left(ctx context.Context, c *client.Client, namespace, resource, group string, o client.ListOptions, chosen func(client.Object) bool) []string {
 	k, err := c.KindOf(ctx, group, resource)
 	if err != nil || !k.Namespaced {
 		return nil
 	}
-	objects, _, err := c.List(ctx, k, namespace, client.ListOptions{})
+	objects, _, err := c.List(ctx, k, namespace, o)
 	if err != nil {
 		return nil // who may delete need not be allowed to list
+	}
+	if chosen != nil {
+		objects = slices.DeleteFunc(objects, func(o client.Object) bool { return !chosen(o) })
 	}
 	slices.SortFunc(objects, func(a, b client.Object) int {
 		if d := len(finalizersOf(b)) - len(finalizersOf(a)); d != 0 {
@@ -164,11 +175,17 @@ func left(ctx context.Context, c *client.Client, namespace, resource, group stri
 			break
 		}
 		line := k.Kind + " " + metaString(o, "name")
+		if spec, _ := o["spec"].(client.Object); k.Kind == "Pod" && spec["nodeName"] != nil {
+			line += fmt.Sprintf(" on node %v", spec["nodeName"])
+		}
 		if names := finalizersOf(o); len(names) > 0 {
 			line += ", held by the finalizers " + strings.Join(names, ", ")
 		}
-		if metaString(o, "deletionTimestamp") == "" {
-			line += ", not yet being deleted"
+		switch end := metaString(o, "deletionTimestamp"); {
+		case end == "":
+			line += ", not asked to end"
+		case k.Kind == "Pod": // for pods it has the grace time in it
+			line += ", asked to end by " + end
 		}
 		lines = append(lines, line)
 	}
