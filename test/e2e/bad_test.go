@@ -109,7 +109,7 @@ func TestBadInput(t *testing.T) {
 		{"no docker archive", archive(image.Spec{}, func([]byte) []byte { return []byte(strings.Repeat("no tar", 1000)) }), []string{"bad.tar"}},
 		{"truncated archive", archive(image.Spec{Zeros: 1 << 20}, func(b []byte) []byte { return b[:len(b)/2] }), []string{"bad.tar"}},
 		{"truncated gzipped archive", archive(image.Spec{Zeros: 1 << 20, Gzip: true, Files: map[string][]byte{"/r": []byte(strings.Repeat("0123456789", 1000))}}, func(b []byte) []byte { return b[:len(b)/2] }), []string{"bad.tar"}},
-		{"two layers", archive(image.Spec{Layers: 2}, nil), []string{"bad.tar", "layer"}},
+		{"too many layers", archive(image.Spec{Layers: 128}, nil), []string{"bad.tar", "128 layers"}},
 
 		{"KUBE_CONFIG_PATH unset", env("KUBE_CONFIG_PATH", func(*testing.T, *world.World) string { return "" }), []string{"KUBE_CONFIG_PATH"}},
 		{"K8S_REGISTRY unset", env("K8S_REGISTRY", func(*testing.T, *world.World) string { return "" }), []string{"K8S_REGISTRY"}},
