@@ -328,7 +328,7 @@ func TestApplyOnATerminal(t *testing.T) {
 		t.Errorf("^C during the rollout: %s\n%s", cmd.ProcessState, term.Screen())
 	}
 	screen := term.Screen()
-	has(t, screen, "✓ db: its image is in the registry after ", "Interrupt received", "✗ web: not ready after ")
+	has(t, screen, "✓ db: its image is in the registry after ", "Interrupted: ", "✗ web: not ready after ")
 	if strings.Contains(screen, "  web  rolling out") {
 		t.Errorf("the live lines stay after the end:\n%s", screen)
 	}
