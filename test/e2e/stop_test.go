@@ -69,23 +69,3 @@ func TestInterruptedRolloutLeavesNothingLocked(t *testing.T) {
 	w.Must(0, "k8s", "apply", "-auto-approve")
 	w.Must(0, "k8s", "plan", "-detailed-exitcode")
 }
-
-func TestKilledApplyIsMendedByTheNext(t *testing.T) {
-	t.Parallel()
-	w := world.New(t)
-	cmd, _ := waiting(t, w)
-	if err := cmd.Process.Kill(); err != nil {
-		t.Fatal(err)
-	}
-	cmd.Wait()
-	r := w.Must(1, "k8s", "plan")
-	_, id, found := strings.Cut(r.Stderr, "ID:")
-	if !found {
-		t.Fatalf("the error does not tell the lock's ID: %v", r)
-	}
-	w.Must(0, "force-unlock", "-force", strings.Fields(id)[0])
-	w.Must(2, "k8s", "plan", "-detailed-exitcode")
-	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
-	w.Must(0, "k8s", "apply", "-auto-approve")
-	w.Must(0, "k8s", "plan", "-detailed-exitcode")
-}
