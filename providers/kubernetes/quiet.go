@@ -1,13 +1,13 @@
 package kubernetes
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 
 	"github.com/hashicorp/terraform-plugin-framework/diag"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
+	"fediversity.eu/yuba/providers/internal/quiet"
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/wire"
 )
@@ -22,9 +22,6 @@ type quietServer struct {
 	wire     *wire.Reader // one for all servers
 }
 
-// wireNull is null in msgpack.
-var wireNull = []byte{0xc0}
-
 // PlanResourceChange answers plans of what isn't to change.
 func (s *quietServer) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
 	if unchanged(req.TypeName, req.PriorState, req.ProposedNewState) && wirePrivate(req.PriorPrivate).quiet(ctx) {
@@ -37,34 +34,18 @@ func (s *quietServer) PlanResourceChange(ctx context.Context, req *tfprotov6.Pla
 // attribute of this provider has a default that would make a difference of them.
 // What is write-only is proposed and never prior, and is no change.
 func unchanged(typeName string, prior, proposed *tfprotov6.DynamicValue) bool {
-	if prior == nil || proposed == nil || len(prior.MsgPack) == 0 || bytes.Equal(prior.MsgPack, wireNull) {
-		return false
-	}
-	return bytes.Equal(prior.MsgPack, proposed.MsgPack) ||
-		typeName == "kubernetes_object" && wire.EqualBut(prior.MsgPack, proposed.MsgPack, "unless")
+	return quiet.Unchanged(prior, proposed) ||
+		typeName == "kubernetes_object" && quiet.Exists(prior) && proposed != nil && wire.EqualBut(prior.MsgPack, proposed.MsgPack, "unless")
 }
 
-// UpgradeResourceState answers with a state of the current schema as it is. The
-// framework would take it apart and put it together again.
+// UpgradeResourceState answers with a state of the current schema as it is.
 func (s *quietServer) UpgradeResourceState(ctx context.Context, req *tfprotov6.UpgradeResourceStateRequest) (*tfprotov6.UpgradeResourceStateResponse, error) {
-	if req.Version == 0 && req.RawState != nil && hasAttributes(req.RawState.JSON, stateAttributes[req.TypeName]) {
-		return &tfprotov6.UpgradeResourceStateResponse{UpgradedState: &tfprotov6.DynamicValue{JSON: req.RawState.JSON}}, nil
-	}
-	return s.ProviderServer.UpgradeResourceState(ctx, req)
-}
-
-// hasAttributes says whether an object has these attributes, and no others.
-func hasAttributes(data []byte, names []string) bool {
-	var m map[string]json.RawMessage
-	if json.Unmarshal(data, &m) != nil || len(m) != len(names) {
-		return false
-	}
-	for _, name := range names {
-		if _, ok := m[name]; !ok {
-			return false
+	if names := stateAttributes[req.TypeName]; req.Version == 0 && names != nil {
+		if resp := quiet.Upgraded(req.RawState, names); resp != nil {
+			return resp, nil
 		}
 	}
-	return len(names) > 0
+	return s.ProviderServer.UpgradeResourceState(ctx, req)
 }
 
 // ValidateResourceConfig answers for what is right. What is wrong goes to the

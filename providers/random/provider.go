@@ -28,7 +28,7 @@ func Server(version string, opts ...Option) func() tfprotov6.ProviderServer {
 	}
 	return func() tfprotov6.ProviderServer {
 		own := p
-		return providerserver.NewProtocol6(&own)()
+		return quietServer{providerserver.NewProtocol6(&own)()}
 	}
 }
 
