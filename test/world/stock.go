@@ -19,15 +19,29 @@ type Stock struct {
 // Stock exports the group's graph and prepares stock tofu for it.
 func (w *World) Stock() *Stock {
 	w.t.Helper()
-	s := &Stock{w: w, tofu: stockTofu(w.t), config: filepath.Join(w.Dir, "tofu.rc"), Dir: filepath.Join(w.Dir, "graph")}
+	s := w.stockIn(filepath.Join(w.Dir, "graph"))
+	s.Export()
+	s.Must(0, "init", "-input=false")
+	return s
+}
+
+// StockIn prepares stock tofu for any configuration in a folder.
+func (w *World) StockIn(dir string) *Stock {
+	w.t.Helper()
+	s := w.stockIn(dir)
+	s.Must(0, "init", "-input=false")
+	return s
+}
+
+func (w *World) stockIn(dir string) *Stock {
+	w.t.Helper()
+	s := &Stock{w: w, tofu: stockTofu(w.t), config: filepath.Join(w.Dir, "tofu.rc"), Dir: dir}
 	mirror := filepath.Join(w.Dir, "mirror")
 	w.Must(0, "providers", "mirror", mirror)
 	rc := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)
 	if err := os.WriteFile(s.config, []byte(rc), 0o600); err != nil {
 		w.t.Fatal(err)
 	}
-	s.Export()
-	s.Must(0, "init", "-input=false")
 	return s
 }
 
