@@ -798,17 +798,17 @@ func TestDeleteThatWaitsForPods(t *testing.T) {
 	c := newCluster(t)
 	m := c.deployment("web", "r.test/web:1")
 	template := m["spec"].(map[string]any)["template"].(map[string]any)
-	template["metadata"].(map[string]any)["annotations"] = map[string]any{"yuba.test/behaviour": "ready", "yuba.test/stop-after": "10s"}
+	template["metadata"].(map[string]any)["annotations"] = map[string]any{"yuba.test/behaviour": "ready", "yuba.test/stop-after": "6s"}
 	template["spec"].(map[string]any)["volumes"] = []any{map[string]any{"name": "state", "persistentVolumeClaim": map[string]any{"claimName": "c"}}}
 	claim, web := object(), object()
-	short := map[string]any{"timeout": "5s"}
+	short := map[string]any{"timeout": "3s"}
 	c.put(claim, with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "c", "namespace": c.ns},
 		"spec": map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}}, short))
 	c.put(web, with(m, short))
 	c.ready("web")
 	pod := c.pods("web")[0]
-	says(t, c.walk().tryDestroy(context.Background(), claim), "not gone within 5s", "a pod still uses the claim", "It waits for:", "Pod "+pod+" on node fake-", "not asked to end")
-	says(t, c.walk().tryDestroy(context.Background(), web), "not gone within 5s", "foregroundDeletion", "It waits for:", "Pod "+pod+" on node fake-", "asked to end by")
+	says(t, c.walk().tryDestroy(context.Background(), claim), "not gone within 3s", "a pod still uses the claim", "It waits for:", "Pod "+pod+" on node fake-", "not asked to end")
+	says(t, c.walk().tryDestroy(context.Background(), web), "not gone within 3s", "foregroundDeletion", "It waits for:", "Pod "+pod+" on node fake-", "asked to end by")
 }
 
 // A namespace goes with all in it; one that hangs says what is left in it. One

@@ -63,8 +63,18 @@ type moment struct {
 
 func when(word string) *moment { return &moment{word: word, came: make(chan struct{})} }
 
+// hears says whether a message tells of it, for the first time.
+func (m *moment) hears(message string) bool {
+	select {
+	case <-m.came:
+		return false
+	default:
+		return strings.Contains(message, m.word)
+	}
+}
+
 func (m *moment) listen(_, _, message string) {
-	if strings.Contains(message, m.word) {
+	if m.hears(message) {
 		m.once.Do(func() { close(m.came) })
 	}
 }
@@ -87,17 +97,22 @@ func (n *node) rolled() string {
 // it had lasted when it was seen last.
 func TestHealedOutOfSight(t *testing.T) {
 	w, ill := &wire{}, when("CreateContainerConfigError")
-	c := newCluster(t, kubernetes.WithTransport(w.wrap), kubernetes.WithProgress(ill.listen), kubernetes.WithPersistence(3*time.Second))
+	c := newCluster(t, kubernetes.WithTransport(w.wrap), kubernetes.WithProgress(func(a, b, m string) {
+		// The cut is there before it has lasted for long.
+		if ill.hears(m) {
+			w.cut()
+			ill.listen(a, b, m)
+		}
+	}))
 	n := c.node("web", "1m")
 	c.put(n.dep, with(behave(c.deployment("web", c.push("one", lab.Image{})), lab.ConfigError)))
 	go func() {
 		<-ill.came
-		w.cut()
 		for _, pod := range c.pods("web") {
 			c.patch(pods, pod, "kubectl-edit", "merge", `{"metadata":{"annotations":{"yuba.test/behaviour":"ready"}}}`)
 		}
 		c.ready("web")
-		time.Sleep(3 * time.Second) // until its time is over by the clock
+		time.Sleep(1200 * time.Millisecond) // until its time is over by the clock
 		w.mend()
 	}()
 	if s := n.rolled(); s != "" {
@@ -109,14 +124,18 @@ func TestHealedOutOfSight(t *testing.T) {
 // before time was over.
 func TestCompleteButOutOfSightWhenTimeWasOver(t *testing.T) {
 	w, creating := &wire{}, when("0/1")
-	c := newCluster(t, kubernetes.WithTransport(w.wrap), kubernetes.WithProgress(creating.listen))
-	n := c.node("web", "5s")
-	c.put(n.dep, with(c.deployment("web", c.push("one", lab.Image{ReadyAfter: time.Second}))))
+	c := newCluster(t, kubernetes.WithTransport(w.wrap), kubernetes.WithProgress(func(a, b, m string) {
+		if creating.hears(m) {
+			w.cut()
+			creating.listen(a, b, m)
+		}
+	}))
+	n := c.node("web", "2s")
+	c.put(n.dep, with(c.deployment("web", c.push("one", lab.Image{ReadyAfter: 500 * time.Millisecond}))))
 	go func() {
 		<-creating.came
-		w.cut()
 		c.ready("web")
-		time.Sleep(6 * time.Second)
+		time.Sleep(2 * time.Second)
 		w.mend()
 	}()
 	if s := n.rolled(); s != "" {
@@ -179,7 +198,7 @@ func TestWatchesThatEnd(t *testing.T) {
 		})
 	}))
 	n := c.node("web", "2m")
-	c.put(n.dep, with(c.deployment("web", c.push("one", lab.Image{ReadyAfter: 3 * time.Second}))))
+	c.put(n.dep, with(c.deployment("web", c.push("one", lab.Image{ReadyAfter: 2 * time.Second}))))
 	if s := n.rolled(); s != "" {
 		t.Error(s)
 	}
@@ -211,7 +230,7 @@ func (s *shortLived) Read(p []byte) (int, error) {
 func TestLongerThanTheProgressDeadline(t *testing.T) {
 	c := newCluster(t)
 	n := c.node("web", "1m")
-	m := c.deployment("web", c.push("one", lab.Image{ReadyAfter: 4 * time.Second}))
+	m := c.deployment("web", c.push("one", lab.Image{ReadyAfter: 3 * time.Second}))
 	m["spec"].(map[string]any)["progressDeadlineSeconds"] = 1
 	c.put(n.dep, with(m))
 	exceeded := make(chan struct{})

@@ -153,3 +153,31 @@ func TestAPIServerRestarts(t *testing.T) {
 	badRollout(t, world.On(t, l), "2", restart)
 	badRollout(t, world.On(t, l), "3", restart)
 }
+
+// A namespace that does not end says what holds it, when the operator's time is
+// over, and the next destroy ends it.
+func TestNamespaceThatDoesNotEnd(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(web(lab.Image{Content: "one"}))
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	w.Lab.Apply(t, w.Namespace, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"held","finalizers":["example.com/hold"]}}`)
+	w.Edit(func(g map[string]any) { g["removalTimeout"] = "20s" })
+	r := w.Must(1, "k8s", "destroy", "-auto-approve")
+	text := strings.Join(strings.Fields(r.Stderr), " ")
+	for _, word := range []string{"Namespace " + w.Namespace + " was not gone within 20s", "ConfigMap held, held by the finalizers example.com/hold"} {
+		if !strings.Contains(text, word) {
+			t.Errorf("it lacks %q: %v", word, r)
+		}
+	}
+	w.Free()
+	if got := w.Must(0, "state", "list").Stdout; !strings.Contains(got, "kubernetes_object.namespace") {
+		t.Errorf("the state has forgotten the namespace:\n%s", got)
+	}
+	w.Kubectl("patch", "configmap", "held", "-n", w.Namespace, "--type=merge", "-p", `{"metadata":{"finalizers":null}}`)
+	w.Must(0, "k8s", "destroy", "-auto-approve")
+	w.Unchanged()
+	if got := w.Must(0, "state", "list").Stdout; got != "" {
+		t.Errorf("the state still has:\n%s", got)
+	}
+}
