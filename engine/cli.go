@@ -70,6 +70,11 @@ func verbs() map[string]verb {
 		"import":   (*cli).importObject,
 		"fmt":      (*cli).format,
 
+		"init": (*cli).initialise,
+		"get":  (*cli).get,
+
+		"metadata functions": (*cli).metadataFunctions,
+
 		"providers":        (*cli).providers,
 		"providers schema": (*cli).providersSchema,
 

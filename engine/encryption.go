@@ -12,10 +12,14 @@ import (
 	"github.com/opentofu/opentofu/internal/configs/configload"
 	"github.com/opentofu/opentofu/internal/encryption"
 	"github.com/opentofu/opentofu/internal/encryption/config"
+	"github.com/opentofu/opentofu/internal/encryption/keyprovider"
+	externalkeys "github.com/opentofu/opentofu/internal/encryption/keyprovider/external"
 	"github.com/opentofu/opentofu/internal/encryption/keyprovider/openbao"
 	"github.com/opentofu/opentofu/internal/encryption/keyprovider/pbkdf2"
 	"github.com/opentofu/opentofu/internal/encryption/keyprovider/static"
+	"github.com/opentofu/opentofu/internal/encryption/method"
 	"github.com/opentofu/opentofu/internal/encryption/method/aesgcm"
+	externalmethod "github.com/opentofu/opentofu/internal/encryption/method/external"
 	"github.com/opentofu/opentofu/internal/encryption/method/unencrypted"
 	"github.com/opentofu/opentofu/internal/encryption/registry"
 	"github.com/opentofu/opentofu/internal/encryption/registry/lockingencryptionregistry"
@@ -64,23 +68,27 @@ func mentionsEncryption(files map[string][]byte) bool {
 }
 
 // encryptionRegistry holds the key providers and methods of OpenTofu, and the
-// static key provider. The cloud ones, and those that run a program, are there
-// to say that they aren't linked.
+// static key provider, which stock tofu doesn't offer. External ones start a
+// program when the configuration names one. The cloud ones are there to say that
+// they aren't linked.
 func encryptionRegistry() (registry.Registry, error) {
-	const noProcess = "external key providers and methods are not linked into yuba: it starts no processes"
+	linked := []keyprovider.Descriptor{pbkdf2.New(), openbao.New(), externalkeys.New(), static.New()}
+	var names []string
+	for _, d := range linked {
+		names = append(names, string(d.ID()))
+	}
+	for _, cloud := range []keyprovider.ID{"aws_kms", "gcp_kms", "azure_vault"} {
+		linked = append(linked, unlinkedKeys{cloud, names})
+	}
 	reg := lockingencryptionregistry.New()
-	return reg, errors.Join(
-		reg.RegisterKeyProvider(pbkdf2.New()),
-		reg.RegisterKeyProvider(static.New()),
-		reg.RegisterKeyProvider(openbao.New()),
-		reg.RegisterKeyProvider(unlinkedKeys{"aws_kms", "the AWS KMS key provider is not linked into yuba; use pbkdf2 or openbao"}),
-		reg.RegisterKeyProvider(unlinkedKeys{"gcp_kms", "the Google Cloud KMS key provider is not linked into yuba; use pbkdf2 or openbao"}),
-		reg.RegisterKeyProvider(unlinkedKeys{"azure_vault", "the Azure Key Vault key provider is not linked into yuba; use pbkdf2 or openbao"}),
-		reg.RegisterKeyProvider(unlinkedKeys{"external", noProcess}),
-		reg.RegisterMethod(aesgcm.New()),
-		reg.RegisterMethod(unencrypted.New()),
-		reg.RegisterMethod(unlinkedMethod{"external", noProcess}),
-	)
+	var errs []error
+	for _, d := range linked {
+		errs = append(errs, reg.RegisterKeyProvider(d))
+	}
+	for _, d := range []method.Descriptor{aesgcm.New(), unencrypted.New(), externalmethod.New()} {
+		errs = append(errs, reg.RegisterMethod(d))
+	}
+	return reg, errors.Join(errs...)
 }
 
 // sentence makes an error of diagnostics that come before there is a view.

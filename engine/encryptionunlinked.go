@@ -1,18 +1,18 @@
 package engine
 
 import (
-	"errors"
+	"fmt"
+	"strings"
 
 	"github.com/hashicorp/hcl/v2"
 	"github.com/opentofu/opentofu/internal/encryption/keyprovider"
-	"github.com/opentofu/opentofu/internal/encryption/method"
 )
 
 // unlinkedKeys stands for a key provider of OpenTofu that this program doesn't
 // have. Configuring it says why.
 type unlinkedKeys struct {
 	id     keyprovider.ID
-	reason string
+	linked []string // what there is instead
 }
 
 var (
@@ -31,23 +31,5 @@ func (unlinkedKeys) DecodeConfig(hcl.Body, *hcl.EvalContext) hcl.Diagnostics { r
 
 // Build fails with the reason.
 func (u unlinkedKeys) Build() (keyprovider.KeyProvider, keyprovider.KeyMeta, error) {
-	return nil, nil, errors.New(u.reason)
+	return nil, nil, fmt.Errorf("the key provider %s is not linked into this program; linked are: %s", u.id, strings.Join(u.linked, ", "))
 }
-
-// unlinkedMethod stands for an encryption method in the same way.
-type unlinkedMethod struct {
-	id     method.ID
-	reason string
-}
-
-var _ method.Descriptor = unlinkedMethod{}
-
-func (u unlinkedMethod) ID() method.ID { return u.id }
-
-// DecodeConfig takes whatever settings there are.
-func (u unlinkedMethod) DecodeConfig(method.EvalContext, hcl.Body) (method.Config, hcl.Diagnostics) {
-	return u, nil
-}
-
-// Build fails with the reason.
-func (u unlinkedMethod) Build() (method.Method, error) { return nil, errors.New(u.reason) }

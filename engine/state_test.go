@@ -172,7 +172,7 @@ func TestEncryption(t *testing.T) {
 }
 
 // Key providers that aren't linked say so.
-func TestEncryptionNotLinked(t *testing.T) {
+func TestEncryptionThatCannotBeHad(t *testing.T) {
 	with := func(block string) string {
 		return block + `
 method "aes_gcm" "m" { keys = key_provider.KIND.k }
@@ -180,10 +180,10 @@ state { method = method.aes_gcm.m }
 `
 	}
 	for kind, c := range map[string]struct{ block, want string }{
-		"aws_kms":     {"key_provider \"aws_kms\" \"k\" {\n kms_key_id = \"x\"\n region = \"eu-west-1\"\n key_spec = \"AES_256\"\n}", "AWS KMS key provider is not linked into yuba"},
-		"gcp_kms":     {"key_provider \"gcp_kms\" \"k\" {\n kms_encryption_key = \"x\"\n key_length = 32\n}", "Google Cloud KMS key provider is not linked into yuba"},
-		"azure_vault": {"key_provider \"azure_vault\" \"k\" {\n vault_uri = \"https://vault-one.vault.azure.net\"\n vault_key_name = \"key-one\"\n key_length = 32\n}", "Azure Key Vault key provider is not linked into yuba"},
-		"external":    {"key_provider \"external\" \"k\" {\n command = [\"x\"]\n}", "it starts no processes"},
+		"aws_kms":     {"key_provider \"aws_kms\" \"k\" {\n kms_key_id = \"x\"\n region = \"eu-west-1\"\n key_spec = \"AES_256\"\n}", "key provider aws_kms is not linked into this program; linked are: pbkdf2, openbao, external"},
+		"gcp_kms":     {"key_provider \"gcp_kms\" \"k\" {\n kms_encryption_key = \"x\"\n key_length = 32\n}", "key provider gcp_kms is not linked into this program"},
+		"azure_vault": {"key_provider \"azure_vault\" \"k\" {\n vault_uri = \"https://vault-one.vault.azure.net\"\n vault_key_name = \"key-one\"\n key_length = 32\n}", "key provider azure_vault is not linked into this program"},
+		"external":    {"key_provider \"external\" \"k\" {\n command = [\"x\"]\n}", "executable file not found"},
 		"nonsense":    {"key_provider \"nonsense\" \"k\" {}", "nonsense"},
 	} {
 		t.Run(kind, func(t *testing.T) {

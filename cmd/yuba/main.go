@@ -48,11 +48,13 @@ func main() {
 		// what the collector saves. docs/performance.md has the figures.
 		debug.SetGCPercent(150)
 	}
+	stdout, stderr, finish := watch(os.Stdout, os.Stderr)
 	code := run(context.Background(), os.Args[1:], process{
-		stdin: os.Stdin, stdout: os.Stdout, stderr: os.Stderr,
+		stdin: os.Stdin, stdout: stdout, stderr: stderr,
 		getenv:     os.Getenv,
 		interrupts: interrupts,
 	})
+	code = delivered(code, os.Stderr, finish())
 	runtime.KeepAlive(ballast)
 	os.Exit(code)
 }
@@ -260,6 +262,7 @@ func find(args []string) (_ *command, rest []string, help bool, _ error) {
 	if v := strings.TrimLeft(args[0], "-"); v == "version" || args[0] == "-v" {
 		args = append([]string{"version"}, args[1:]...)
 	}
+	args = expandAlias(args)
 	var best *command
 	var used int
 	all := commands()
@@ -267,6 +270,11 @@ func find(args []string) (_ *command, rest []string, help bool, _ error) {
 		words := strings.Fields(all[i].name)
 		if len(words) > used && len(words) <= len(args) && strings.Join(args[:len(words)], " ") == all[i].name {
 			best, used = &all[i], len(words)
+		}
+	}
+	for n := min(len(args), 2); n > used; n-- {
+		if name := strings.Join(args[:n], " "); absent[name] != "" {
+			return nil, nil, false, fmt.Errorf("there is no command %q: %s", name, absent[name])
 		}
 	}
 	if best != nil {
@@ -298,6 +306,16 @@ func firstWords(all []command) []string {
 		out = append(out, first)
 	}
 	return out
+}
+
+// expandAlias puts the name of a command in the place of an alias.
+func expandAlias(args []string) []string {
+	if len(args) > 1 {
+		if name, ok := aliases[args[0]+" "+args[1]]; ok {
+			return append(strings.Fields(name), args[2:]...)
+		}
+	}
+	return args
 }
 
 func isHelp(arg string) bool {

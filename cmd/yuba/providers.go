@@ -95,8 +95,11 @@ func providerCommands() []command {
 			summary: "List the providers in this program, or those that a configuration needs.",
 			about:   "With a configuration in the working directory: which providers it and its state need, as stock tofu lists them.",
 			loose:   true,
+			args:    "[FLAGS]",
 			example: "yuba providers",
-			setup: func(*flag.FlagSet) action {
+			setup: func(f *flag.FlagSet) action {
+				varFlags(f)
+				testDirFlag(f)
 				return func(ctx context.Context, p process, args []string) error {
 					if engine.HasConfig(".") {
 						return exitCode(stockVerb(ctx, p, "providers", args))

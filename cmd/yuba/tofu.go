@@ -181,6 +181,13 @@ func sensitiveFlag(f *flag.FlagSet) { switched(f, "show-sensitive", "show sensit
 func inputFlag(f *flag.FlagSet)     { f.Bool("input", true, "never ask") }
 func stateFlag(f *flag.FlagSet)     { shown(f, "state", "the state in this `file` (backend local only)") }
 
+func testDirFlag(f *flag.FlagSet) {
+	shown(f, "test-directory", "without effect, a `directory`: test files are not read")
+}
+func ignoreVersionFlag(f *flag.FlagSet) {
+	switched(f, "ignore-remote-version", "without effect: it is about states in the cloud")
+}
+
 func stateFileFlags(f *flag.FlagSet) {
 	stateFlag(f)
 	shown(f, "state-out", "write the state to this `file` (backend local only)")
@@ -235,7 +242,7 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 		stockCommand("refresh", "[FLAGS]", "Bring the state in step with what there is.", where+"\n\n'yuba apply -refresh-only' shows first what that would change.", "yuba refresh",
 			refreshFlags, varFlags, viewsFlags, conciseFlag, stockLockFlags, stateFileFlags),
 		stockCommand("validate", "[FLAGS]", "Check the configuration; asks no server.", where, "yuba validate",
-			varFlags, viewsFlags, onOff("no-tests", "without effect: test files are not read")),
+			varFlags, testDirFlag, viewsFlags, onOff("no-tests", "without effect: test files are not read")),
 		stockCommand("output", "[FLAGS] [NAME]", "Print the outputs of the last apply.", where, "yuba output -json",
 			varFlags, viewsFlags, sensitiveFlag, stateFlag, onOff("raw", "print a string, number or boolean as it is")),
 		stockCommand("show", "[FLAGS] [FILE]", "Show the state, a saved plan or a state file.", where, "yuba show -json tofu.plan",
@@ -245,11 +252,11 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 			varFlags, viewsFlags, inputFlag, stateFlag, stockLockFlags),
 		stockCommand("graph", "[FLAGS]", "Print the graph of a plan or an apply, for Graphviz.", where, "yuba graph | dot -Tsvg > graph.svg",
 			varFlags, one("plan", "graph the apply of the plan in this `file`"), one("type", "which graph: `plan`, plan-refresh-only, plan-destroy or apply"),
-			onOff("draw-cycles", "show cycles in colour"), onOff("verbose", "show everything")),
+			onOff("draw-cycles", "show cycles in colour"), one("module-depth", "without effect, a `number`"), onOff("verbose", "show everything")),
 		stockCommand("import", "[FLAGS] ADDRESS ID", "Take an object that exists into the state.", where, "yuba import random_uuid.x 7f0b1f6e-3f0d-4f7c-a0a3-0c9f8d0a7d5e",
-			varFlags, viewsFlags, inputFlag, stockLockFlags, stateFileFlags),
+			varFlags, ignoreVersionFlag, viewsFlags, inputFlag, stockLockFlags, stateFileFlags),
 		stockCommand("fmt", "[FLAGS] [FILE|DIR|-]...", "Write configuration files in their canonical form.", "", "yuba fmt -check -recursive",
-			onOff("check", "change nothing; exit with 3 when something would be changed"), onOff("diff", "show the differences"),
+			onOff("no-color", "print without colour"), onOff("check", "change nothing; exit with 3 when something would be changed"), onOff("diff", "show the differences"),
 			onOff("recursive", "also in directories below"), func(f *flag.FlagSet) {
 				f.Bool("list", true, "do not list the files that are changed")
 				f.Bool("write", true, "change no file")
@@ -259,9 +266,9 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 		stockCommand("state show", "[FLAGS] ADDRESS", "Show an object in the state.", stateWhere, "yuba state show random_uuid.x",
 			varFlags, viewsFlags, sensitiveFlag, stateFlag),
 		stockCommand("state mv", "[FLAGS] SOURCE DESTINATION", "Move objects in the state to another address.", stateWhere, "yuba state mv random_uuid.x module.m.random_uuid.x",
-			varFlags, viewsFlags, dry, stockLockFlags, stateFileFlags, one("backup-out", "keep the other state from before in this `file` (backend local only)")),
+			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFileFlags, one("backup-out", "keep the other state from before in this `file` (backend local only)")),
 		stockCommand("state rm", "[FLAGS] ADDRESS...", "Forget objects without removing them.", stateWhere, "yuba state rm random_uuid.x",
-			varFlags, viewsFlags, dry, stockLockFlags, stateFlag, one("backup", "keep the state from before in this `file` (backend local only)")),
+			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFlag, one("backup", "keep the state from before in this `file` (backend local only)")),
 		stockCommand("state pull", "[FLAGS]", "Print the state as it is stored, decrypted.", stateWhere, "yuba state pull > backup.tfstate",
 			varFlags),
 		stockCommand("state push", "[FLAGS] FILE", "Store a state file, such as errored.tfstate.",
@@ -269,11 +276,11 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 			varFlags, viewsFlags, stockLockFlags, onOff("force", "store it whatever the lineage and serial of the stored one")),
 		stockCommand("state replace-provider", "[FLAGS] FROM TO", "Give objects in the state another provider.", stateWhere,
 			"yuba state replace-provider hashicorp/random registry.example.org/acme/random",
-			varFlags, viewsFlags, approve, stockLockFlags, stateFlag),
+			varFlags, ignoreVersionFlag, viewsFlags, approve, stockLockFlags, stateFlag),
 		stockCommand("taint", "[FLAGS] ADDRESS", "Mark an object so that the next apply replaces it.", stateWhere, "yuba taint random_uuid.x",
-			varFlags, viewsFlags, missing, stockLockFlags, stateFileFlags),
+			varFlags, ignoreVersionFlag, viewsFlags, missing, stockLockFlags, stateFileFlags),
 		stockCommand("untaint", "[FLAGS] ADDRESS", "Take that mark away.", stateWhere, "yuba untaint random_uuid.x",
-			varFlags, viewsFlags, missing, stockLockFlags, stateFileFlags),
+			varFlags, ignoreVersionFlag, viewsFlags, missing, stockLockFlags, stateFileFlags),
 		stockCommand("force-unlock", "[FLAGS] LOCK_ID", "Release a lock that its holder left behind.",
 			"Nothing of the state itself is changed. Be sure that the holder is gone: it may still be writing.\n\n"+stateWhere,
 			"yuba force-unlock 7f0b1f6e-3f0d-4f7c-a0a3-0c9f8d0a7d5e",
@@ -285,8 +292,28 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 		stockCommand("workspace delete", "NAME", "Say how a workspace is removed.", workspaceWhere, "TF_WORKSPACE=test yuba destroy"),
 		stockCommand("providers schema", "-json", "Print the schemas of the configuration's providers.", where, "yuba providers schema -json", varFlags,
 			onOff("json", "print JSON (required)")),
-		initCommand("init", "Say that nothing needs to be initialised."),
-		initCommand("get", "Say that no module needs to be fetched."),
+		stockCommand("metadata functions", "-json", "Print the signatures of the language's functions.", "", "yuba metadata functions -json",
+			onOff("json", "print JSON (required)")),
+		stockCommand("init", "[FLAGS]", "Check that a configuration needs nothing to be installed.", `Providers are linked, modules are read from where they lie, and nothing is written below .terraform: every
+command works without it. It is here for scripts that call it, and fails where a provider, a module or a backend
+is missing. Flags that say how to install something have no effect.
+
+`+where, "yuba -chdir=infra init -input=false",
+			varFlags, viewsFlags, inputFlag, stockLockFlags, func(f *flag.FlagSet) {
+				f.Bool("backend", true, "leave out the backend")
+				f.Bool("cloud", true, "the same")
+				shown(f, "backend-config", "refused, as a `setting` is not kept anywhere: put it into the backend block, or into TF_HTTP_*")
+				switched(f, "migrate-state", "refused: 'yuba state pull' and 'yuba state push' move a state")
+				switched(f, "force-copy", "refused, as -migrate-state")
+				shown(f, "from-module", "refused: no `module` is copied")
+				switched(f, "reconfigure", "without effect: nothing is kept")
+				switched(f, "upgrade", "without effect")
+				f.Bool("get", true, "without effect: modules are read from where they lie")
+				shown(f, "plugin-dir", "without effect: no `directory` of plugins is read")
+				shown(f, "lockfile", "without effect, a `mode`: no lock file is written")
+			}, ignoreVersionFlag, testDirFlag),
+		stockCommand("get", "[FLAGS]", "Check that the modules are there.", "They are read from where they lie, so nothing is fetched.\n\n"+where, "yuba get",
+			varFlags, viewsFlags, onOff("update", "without effect"), testDirFlag),
 	}
 }
 
@@ -295,28 +322,18 @@ the one at TF_HTTP_ADDRESS; the other TF_HTTP_* as with OpenTofu's http backend.
 
 const workspaceWhere = `TF_WORKSPACE names the workspace of each command. The backend http has only "default".`
 
-// initCommand is a verb that has nothing to do, and says so.
-func initCommand(name, summary string) command {
-	return command{
-		name: name, args: "[FLAGS]", summary: summary,
-		about:   "Providers are linked, modules are read from where they lie, and nothing is written below .terraform.",
-		example: "yuba " + name,
-		loose:   true,
-		setup: func(*flag.FlagSet) action {
-			return func(_ context.Context, p process, args []string) error {
-				for _, a := range args {
-					switch flagName, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); flagName {
-					case "backend-config":
-						return usagef("-backend-config is not kept anywhere: put the setting into the backend block, or into TF_HTTP_*")
-					case "migrate-state", "force-copy":
-						return usagef("-%s: no state is moved between backends; 'yuba state pull' and 'yuba state push' do that", flagName)
-					case "from-module":
-						return usagef("-from-module: no module is copied or downloaded")
-					}
-				}
-				_, err := fmt.Fprintln(p.stdout, "Nothing needs to be initialised: providers are linked into yuba, and modules are read from where they lie.")
-				return err
-			}
-		},
-	}
+// aliases are other names that stock tofu has for verbs.
+var aliases = map[string]string{
+	"state ls": "state list", "state remove": "state rm", "state move": "state mv",
+	"env list": "workspace list", "env new": "workspace new", "env select": "workspace select", "env delete": "workspace delete",
+}
+
+// absent are the verbs of stock tofu's that there aren't, with what there is
+// instead.
+var absent = map[string]string{
+	"test":           "test files are not read; 'yuba validate' checks the configuration, and checks, preconditions and postconditions are part of each plan",
+	"login":          "there is no registry and no cloud to log in to; the login of the state's server is in the backend block or in TF_HTTP_USERNAME and TF_HTTP_PASSWORD",
+	"logout":         "nothing is kept to log out from",
+	"push":           "stock tofu has it no longer, either; 'yuba state push' stores a state",
+	"providers lock": "providers are linked into yuba, so there is nothing to lock",
 }

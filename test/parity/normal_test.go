@@ -28,6 +28,10 @@ var normalisers = []struct {
 // normal is a text that one of the programs wrote, without what differs from
 // run to run.
 func (r *runner) normal(text string) string {
+	if r.p.states != "" {
+		text = strings.ReplaceAll(text, r.address(), "<state>")
+		text = strings.ReplaceAll(text, r.p.states, "<server>")
+	}
 	text = strings.ReplaceAll(text, r.dir, "<dir>")
 	text = strings.ReplaceAll(text, filepath.Dir(r.dir), "<root>")
 	for _, n := range normalisers {

@@ -6,13 +6,15 @@
 // A case is a folder:
 //
 //	*.tf, ...      the configuration
-//	then/          files that are put over it for the second plan; an empty
+//	then/, then2/  files that are put over it for the next plans; an empty
 //	               one takes the file away
 //	case.txt       optional lines:
 //	                 env NAME=VALUE   for all commands
 //	                 plan FLAGS       for all plans, also of destroys
-//	                 then FLAGS       instead, for those of the second configuration
+//	                 then FLAGS       instead, for those of the next configurations
 //	                 init yes         stock tofu's init comes first
+//	                 http yes         the state is on a server, at TF_HTTP_ADDRESS
+//	                 vault yes        BAO_ADDR and BAO_TOKEN lead to a server with transit
 //	                 run COMMAND      a further command, after the first apply
 //
 // Everyday runs take the cases in [daily]; YUBA_TEST_PARITY=all takes all.
@@ -22,7 +24,9 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
+	"net/http"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -30,6 +34,8 @@ import (
 	"slices"
 	"strings"
 	"testing"
+
+	"fediversity.eu/yuba/test/stateserver"
 )
 
 // daily are the cases of the everyday run: the ones that touch most.
@@ -54,6 +60,23 @@ func TestYubaIsStockTofu(t *testing.T) {
 			run(t, p, readCase(t, e.Name()))
 		})
 	}
+	for name, check := range further {
+		if all {
+			t.Run(name, func(t *testing.T) {
+				t.Parallel()
+				check(t, p)
+			})
+		}
+	}
+}
+
+// further are the comparisons that are no configurations.
+var further = map[string]func(*testing.T, programs){
+	"flags of stock tofu":      everyFlag,
+	"flags of verbs on groups": everyFlagOfGroups,
+	"static keys":              staticKeys,
+	"providers as plugins":     plugins,
+	"locks":                    locks,
 }
 
 // tool is one of the two programs.
@@ -84,12 +107,14 @@ var lanes = []lane{
 type scenario struct {
 	name      string
 	files     map[string][]byte
-	then      map[string][]byte // nil if there is no second configuration
+	then      []map[string][]byte // the configurations that follow
 	env       []string
 	plan      []string
 	thenPlan  []string
 	run       [][]string
 	lab, init bool
+	http      bool
+	vault     bool
 }
 
 func readCase(t *testing.T, name string) scenario {
@@ -108,12 +133,12 @@ func readCase(t *testing.T, name string) scenario {
 		if err != nil {
 			return err
 		}
-		switch changed, ok := strings.CutPrefix(rel, "then/"); {
-		case ok && s.then == nil:
-			s.then = map[string][]byte{}
-			fallthrough
-		case ok:
-			s.then[changed] = data
+		switch m := later.FindStringSubmatch(rel); {
+		case m != nil: // in the order of their names
+			if stage := m[1]; len(s.then) < len(stage)-len("then")+1 {
+				s.then = append(s.then, map[string][]byte{})
+			}
+			s.then[len(s.then)-1][m[2]] = data
 		case rel == "case.txt":
 			return s.settings(string(data))
 		default:
@@ -130,6 +155,8 @@ func readCase(t *testing.T, name string) scenario {
 	return s
 }
 
+var later = regexp.MustCompile(`^(then2?)/(.*)$`)
+
 func (s *scenario) settings(text string) error {
 	for line := range strings.Lines(text) {
 		words := strings.Fields(line)
@@ -145,6 +172,10 @@ func (s *scenario) settings(text string) error {
 			s.thenPlan = rest
 		case "init":
 			s.init = true
+		case "http":
+			s.http = true
+		case "vault":
+			s.vault = true
 		case "run":
 			s.run = append(s.run, rest)
 		default:
@@ -175,6 +206,8 @@ type programs struct {
 	lab     string // the one with the lab provider
 	plugins string // a filesystem mirror of the providers, as files of lab
 	config  string // stock tofu's CLI configuration
+	states  string // the address of a server of states
+	vault   *vault
 }
 
 // versions of the providers in the mirror.
@@ -210,6 +243,8 @@ func prepare(t *testing.T) programs {
 	if err := os.WriteFile(p.config, []byte(rc), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	p.states = stateserver.Start(t, p.yuba, filepath.Join(dir, "states")).Address
+	p.vault = startVault(t)
 	return p
 }
 
@@ -295,7 +330,7 @@ func (r *runner) install(modules string) {
 	r.t.Helper()
 	var names []string
 	calls := false
-	for _, files := range []map[string][]byte{r.s.files, r.s.then} {
+	for _, files := range append([]map[string][]byte{r.s.files}, r.s.then...) {
 		for name, data := range files {
 			if strings.HasSuffix(name, ".tfstate") || strings.Contains(name, ".tf") {
 				for _, m := range usesProvider.FindAllSubmatch(data, -1) {
@@ -364,7 +399,34 @@ func (r *runner) command(x tool, args ...string) *exec.Cmd {
 	cmd := exec.Command(program, args...)
 	cmd.Dir = r.dir
 	cmd.Env = append([]string{"TF_CLI_CONFIG_FILE=" + r.p.config, "HOME=/nonexistent", "PATH=/usr/bin:/bin", "GOGC=400"}, r.s.env...)
+	if r.s.http {
+		cmd.Env = append(cmd.Env, "TF_HTTP_ADDRESS="+r.address(), "TF_HTTP_LOCK_ADDRESS="+r.address(), "TF_HTTP_UNLOCK_ADDRESS="+r.address())
+	}
+	if r.s.vault {
+		cmd.Env = append(cmd.Env, r.p.vault.env(r.t)...)
+	}
 	return cmd
+}
+
+// address is that of the state on a server.
+func (r *runner) address() string { return r.p.states + "/" + r.s.name + r.l.name }
+
+// stored is the state on the server, "" if there is none.
+func (r *runner) stored() string {
+	r.t.Helper()
+	resp, err := http.Get(r.address())
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	defer resp.Body.Close()
+	body, err := io.ReadAll(resp.Body)
+	if err != nil {
+		r.t.Fatal(err)
+	}
+	if resp.StatusCode != http.StatusOK {
+		return ""
+	}
+	return string(body)
 }
 
 // do runs one command and notes what it left behind. The name of a step says
@@ -399,6 +461,9 @@ func (r *runner) do(name string, x tool, args ...string) step {
 		if data, err := os.ReadFile(filepath.Join(r.dir, file)); err == nil {
 			s.state += file + ":\n" + r.normal(string(data))
 		}
+	}
+	if r.s.http {
+		s.state += "on the server:\n" + r.normal(r.stored())
 	}
 	r.done = append(r.done, s)
 	return s
@@ -437,30 +502,31 @@ func (r *runner) script(short bool) []step {
 		r.do("state list", b, "state", "list")
 	}
 	r.do("plan again", a, append([]string{"plan", "-input=false", "-detailed-exitcode"}, r.s.plan...)...)
-	if r.s.then != nil {
-		r.write(r.s.then)
+	for i, files := range r.s.then {
+		r.write(files)
 		if r.l != lanes[1] {
-			r.reinstall()
+			r.reinstall(files)
 		}
-		if plan("plan the change in JSON", "tfplan2", r.s.thenPlan, "-json") {
+		out := fmt.Sprintf("tfplan%d", i+2)
+		if plan("plan the change in JSON", out, r.s.thenPlan, "-json") {
 			if !short {
-				r.do("show the change", b, "show", "tfplan2")
+				r.do("show the change", b, "show", out)
 			}
-			r.do("show the change in JSON", b, "show", "-json", "tfplan2")
-			r.do("apply the change in JSON", b, "apply", "-json", "-input=false", "tfplan2")
+			r.do("show the change in JSON", b, "show", "-json", out)
+			r.do("apply the change in JSON", b, "apply", "-json", "-input=false", out)
 			r.do("plan after the change", a, append([]string{"plan", "-input=false", "-detailed-exitcode"}, r.s.thenPlan...)...)
 		} else if !short {
-			plan("plan the change", "tfplan2", r.s.thenPlan)
+			plan("plan the change", out, r.s.thenPlan)
 		}
 	}
 	r.do("destroy", a, append([]string{"destroy", "-auto-approve", "-input=false", "-no-color"}, r.s.thenPlan...)...)
 	return r.done
 }
 
-// reinstall is init for the second configuration, which may call other modules.
-func (r *runner) reinstall() {
+// reinstall is init for a further configuration, which may call other modules.
+func (r *runner) reinstall(files map[string][]byte) {
 	r.t.Helper()
-	for _, data := range r.s.then {
+	for _, data := range files {
 		if bytes.Contains(data, []byte("module \"")) {
 			r.modules()
 			return

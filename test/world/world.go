@@ -3,7 +3,6 @@
 package world
 
 import (
-	"bufio"
 	"bytes"
 	"encoding/json"
 	"errors"
@@ -14,11 +13,11 @@ import (
 	"os/exec"
 	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 	"time"
 
 	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/stateserver"
 )
 
 // Program is the yuba that is tested.
@@ -245,51 +244,13 @@ func (w *World) Free() {
 }
 
 // StateServer is a running `yuba state serve`.
-type StateServer struct {
-	Cmd     *exec.Cmd
-	Address string
-	Log     string // path of what it writes to stderr
-}
+type StateServer = stateserver.Server
 
 // StartStateServer runs the program's own state server on a free port until
 // the test ends.
 func StartStateServer(t testing.TB, dir string, args ...string) *StateServer {
 	t.Helper()
-	cmd := exec.Command(Program(t), append([]string{"state", "serve", "-dir=" + dir, "-listen=127.0.0.1:0"}, args...)...)
-	cmd.Env = []string{}
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	out, err := cmd.StdoutPipe()
-	if err != nil {
-		t.Fatal(err)
-	}
-	log, err := os.Create(filepath.Join(t.TempDir(), "state-server.log"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	cmd.Stderr = log
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	line, err := bufio.NewReader(out).ReadString('\n')
-	if err != nil {
-		text, _ := os.ReadFile(log.Name())
-		t.Fatalf("the state server said nothing: %v\n%s", err, text)
-	}
-	go io.Copy(io.Discard, out)
-	s := &StateServer{Cmd: cmd, Log: log.Name(), Address: strings.TrimSpace(line[strings.LastIndex(line, " ")+1:])}
-	if !strings.Contains(s.Address, "://") {
-		s.Address = "http://" + s.Address
-	}
-	t.Cleanup(func() {
-		cmd.Process.Signal(syscall.SIGTERM)
-		cmd.Wait()
-		log.Close()
-		if t.Failed() {
-			text, _ := os.ReadFile(log.Name())
-			t.Logf("state server:\n%s", text)
-		}
-	})
-	return s
+	return stateserver.Start(t, Program(t), dir, args...)
 }
 
 // Eventually waits for what has no moment of its own to wait for.

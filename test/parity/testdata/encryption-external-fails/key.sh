@@ -1,0 +1,2 @@
+echo there are no keys today >&2
+exit 3

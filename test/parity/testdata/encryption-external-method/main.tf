@@ -1,0 +1,24 @@
+terraform {
+  encryption {
+    method "external" "m" {
+      encrypt_command = ["sh", "crypt.sh"]
+      decrypt_command = ["sh", "crypt.sh"]
+    }
+    plan {
+      method   = method.external.m
+      enforced = true
+    }
+    state {
+      method   = method.external.m
+      enforced = true
+    }
+  }
+}
+
+resource "terraform_data" "a" {
+  input = "x"
+}
+
+output "a" {
+  value = terraform_data.a.output
+}

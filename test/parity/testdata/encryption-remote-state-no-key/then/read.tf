@@ -1,0 +1,4 @@
+data "terraform_remote_state" "named" {
+  backend = "http"
+  config  = {}
+}
