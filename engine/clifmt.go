@@ -85,7 +85,7 @@ func (f *formatter) path(p string) {
 	p = filepath.Clean(p)
 	switch fi, err := os.Stat(p); {
 	case err != nil:
-		f.fail("No file or directory", "No file or directory at %s", p)
+		f.fail("Invalid file or directory path", "No file or directory at %s", p)
 	case fi.IsDir():
 		f.dir(p)
 	case !formatted(p):

@@ -47,6 +47,8 @@ var otherWords = map[string][]string{
 	"module-missing-error":    nil,
 	// One sentence, where stock tofu says it once for each kind of file.
 	"replace": {"show missing", "show -json missing"},
+	// What nobody can approve is told with what to do.
+	"ask": {"apply -replace=terraform_data.x", "apply -input=false -replace=terraform_data.x"},
 }
 
 const unencrypted = `Warning: Unencrypted method configured

@@ -84,7 +84,7 @@ func sortedDiagnostics(text string) string {
 
 // concurrent are the lines that come in the order in which the walk of the
 // graph happens to do things: about one object each, and diagnostics in JSON.
-var concurrent = regexp.MustCompile(`^(\S+( \(deposed object [0-9a-f]+\))?: (Refreshing state\.\.\.|Reading\.\.\.|Read complete|Creating\.\.\.|Creation complete|Destroying\.\.\.|Destruction complete|Modifying\.\.\.|Modifications complete|Opening\.\.\.|Opening complete|Open complete|Closing\.\.\.|Closing complete|Close complete|Renewing\.\.\.|Provisioning with|Importing\.\.\.|Import complete|Preparing import\.\.\.|Drift detected|Still )|\S+ \(local-exec\): |\{.*"type":"((refresh|apply|ephemeral_op|provision)_|planned_change"|resource_drift"|diagnostic"))`)
+var concurrent = regexp.MustCompile(`^(\S+( \(deposed object [0-9a-f]+\))?: (Refreshing state\.\.\.|Reading\.\.\.|Read complete|Creating\.\.\.|Creation complete|Destroying\.\.\.|Destruction complete|Modifying\.\.\.|Modifications complete|Opening\.\.\.|Opening complete|Open complete|Closing\.\.\.|Closing complete|Close complete|Renewing\.\.\.|Provisioning with|Importing\.\.\.|Import complete|Preparing import\.\.\.|Drift detected|Still )|├── provider\[|\S+ \(local-exec\): |\{.*"type":"((refresh|apply|ephemeral_op|provision)_|planned_change"|resource_drift"|diagnostic"))`)
 
 // sorted puts such lines in the order of the alphabet, to where the first of
 // them is.

@@ -15,7 +15,8 @@
 //	                 init yes         stock tofu's init comes first
 //	                 http yes         the state is on a server, at TF_HTTP_ADDRESS
 //	                 vault yes        BAO_ADDR and BAO_TOKEN lead to a server with transit
-//	                 run COMMAND      a further command, after the first apply
+//	                 run COMMAND      a further command, after the first apply; <FILE at
+//	                                  its end is its standard input
 //
 // Everyday runs take the cases in [daily]; YUBA_TEST_PARITY=all takes all.
 package parity
@@ -41,7 +42,7 @@ import (
 // daily are the cases of the everyday run: the ones that touch most.
 var daily = []string{
 	"count", "for_each", "module", "moved", "removed", "import", "checks", "postcondition-fails", "lab-write-only",
-	"lab-dynamic", "sensitive", "lab-half-made",
+	"lab-dynamic", "sensitive", "lab-half-made", "state-commands",
 }
 
 func TestYubaIsStockTofu(t *testing.T) {
@@ -173,7 +174,7 @@ func (s *scenario) settings(text string) error {
 		case "init":
 			s.init = true
 		case "http":
-			s.http = true
+			s.http, s.init = true, true
 		case "vault":
 			s.vault = true
 		case "run":
@@ -439,14 +440,18 @@ func (r *runner) do(name string, x tool, args ...string) step {
 	// Stock tofu prints colours also where there is no terminal.
 	if !slices.Contains(args, "-no-color") {
 		n := 1
-		if slices.Contains([]string{"state", "workspace", "providers"}, args[0]) && len(args) > 1 {
+		if slices.Contains([]string{"state", "workspace", "providers", "metadata"}, args[0]) && len(args) > 1 {
 			n = 2
 		}
 		args = slices.Insert(slices.Clone(args), n, "-no-color")
 	}
+	var stdin []byte
+	if from, ok := strings.CutPrefix(args[len(args)-1], "<"); ok {
+		args, stdin = args[:len(args)-1], r.s.files[from]
+	}
 	var stdout, stderr bytes.Buffer
 	cmd := r.command(x, args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
+	cmd.Stdin, cmd.Stdout, cmd.Stderr = bytes.NewReader(stdin), &stdout, &stderr
 	if err := cmd.Run(); err != nil {
 		var exit *exec.ExitError
 		if !errors.As(err, &exit) {

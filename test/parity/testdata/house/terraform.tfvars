@@ -1,0 +1,1 @@
+names = { a = "alpha", b = "beta" }
