@@ -21,8 +21,9 @@ var differences = []struct {
 	{
 		"unencrypted", "every verb warns that states may be stored unencrypted; stock tofu's apply of a saved plan, destroy, output and state list don't",
 		func(name string, w, g *step) {
-			if name == "encryption" {
+			if name == "encryption" || strings.HasPrefix(name, "encryption-migrate") {
 				each(w, g, func(text string) string {
+					text = unencryptedInJSON.ReplaceAllString(text, "")
 					return strings.TrimSpace(blankLines.ReplaceAllString(strings.ReplaceAll(text, unencrypted, ""), "\n"))
 				})
 			}
@@ -59,6 +60,8 @@ const unencrypted = `Warning: Unencrypted method configured
 Method unencrypted is present in configuration. This is a security risk and
 should only be enabled during migrations.
 `
+
+var unencryptedInJSON = regexp.MustCompile(`(?m)^\{.*"summary":"Unencrypted method configured".*\n`)
 
 var blankLines = regexp.MustCompile(`\n\n+`)
 

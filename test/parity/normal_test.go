@@ -18,7 +18,7 @@ var normalisers = []struct {
 	{"lineages, ids of terraform_data, random_uuid", regexp.MustCompile(`\b[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}\b`), "<uuid>"},
 	{"ids of null_resource", regexp.MustCompile(`\b[0-9]{15,20}\b`), "<number>"},
 	{"hashes of random_password", regexp.MustCompile(`\$2a\$10\$[./A-Za-z0-9]{53}`), "<bcrypt>"},
-	{"salts, nonces and what is encrypted with them", regexp.MustCompile(`"(key_provider\.[a-z0-9_.]+|encrypted_data)": ?"[A-Za-z0-9+/=]+"`), `"$1":"<encrypted>"`},
+	{"salts, nonces and what is encrypted with them", regexp.MustCompile(`"(key_provider\.[a-z0-9_.]+|shared|encrypted_data)": ?"[A-Za-z0-9+/=]+"`), `"$1":"<encrypted>"`},
 	{"that the lock takes longer than a moment", regexp.MustCompile(`(?m)^.*(Acquiring|Releasing) state lock\. This may take a few moments\.\.\..*\n`), ""},
 	{"points in time", regexp.MustCompile(`\b20[0-9]{2}-[0-9]{2}-[0-9]{2}T[0-9:]{8}(\.[0-9]+)?(Z|[+-][0-9]{2}:[0-9]{2})`), "<time>"},
 	{"where a cycle is told from", regexp.MustCompile(`Cycle: [^"\n]+`), "Cycle: <objects>"},

@@ -5,8 +5,8 @@ terraform {
     }
     method "external" "m" {
       keys            = key_provider.external.k
-      encrypt_command = ["sh", "crypt.sh"]
-      decrypt_command = ["sh", "crypt.sh"]
+      encrypt_command = ["sh", "encrypt.sh"]
+      decrypt_command = ["sh", "decrypt.sh"]
     }
     plan {
       method   = method.external.m

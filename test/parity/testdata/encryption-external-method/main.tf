@@ -1,8 +1,8 @@
 terraform {
   encryption {
     method "external" "m" {
-      encrypt_command = ["sh", "crypt.sh"]
-      decrypt_command = ["sh", "crypt.sh"]
+      encrypt_command = ["sh", "encrypt.sh"]
+      decrypt_command = ["sh", "decrypt.sh"]
     }
     plan {
       method   = method.external.m
