@@ -308,6 +308,31 @@ func TestBundleFails(t *testing.T) {
 	says(t, w.Must(1, "k8s", "bundle", "-o", "/dev/full"), "not a regular file")
 }
 
+// A plan that is saved, and its apply: each gets the stream.
+func TestStreamAndSavedPlan(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	var stream bytes.Buffer
+	must(t, image.Write(&stream, image.Spec{Layout: image.StreamLayered, Layers: 2, Gzip: true}))
+	group(w, map[string]map[string]string{"web": {"stream": "-"}})
+	says(t, piped(t, w, nil, 1, "k8s", "plan", "-out=plan"), "the standard input", "is empty")
+	says(t, piped(t, w, stream.Bytes()[:stream.Len()-9], 1, "k8s", "plan", "-out=plan"), "the standard input", "is truncated")
+	piped(t, w, stream.Bytes(), 0, "k8s", "plan", "-out=plan")
+	w.Unchanged()
+	piped(t, w, stream.Bytes(), 0, "k8s", "apply", "plan")
+	// There is nothing to do, so nobody reads the stream; but it isn't broken off.
+	cmd := w.Command("k8s", "plan", "-detailed-exitcode")
+	in, err := cmd.StdinPipe()
+	must(t, err)
+	must(t, cmd.Start())
+	for range 64 { // far more than a pipe holds
+		if _, err := in.Write(make([]byte, 64<<10)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	must(t, errors.Join(in.Close(), cmd.Wait()))
+}
+
 // sparse is a docker archive whose layer has so many zero bytes, which take no place on the disk.
 func sparse(t *testing.T, name string, zeros int64) {
 	t.Helper()

@@ -299,6 +299,19 @@ func TestForged(t *testing.T) {
 	}
 }
 
+// A layer of more than 8 GiB has its size in another form, in the same block.
+func TestLargeHeader(t *testing.T) {
+	name := "blobs/sha256/" + strings.Repeat("0", 64)
+	for _, size := range []int64{0, 1, 8<<30 - 1, 8 << 30, 1 << 40} {
+		h, err := header(name, size)
+		must(t, err)
+		gotName, gotSize, err := parse([blockBytes]byte(h), 512)
+		if err != nil || gotName != name || gotSize != size {
+			t.Errorf("%d: %s %d, %v", size, gotName, gotSize, err)
+		}
+	}
+}
+
 func TestNotABundle(t *testing.T) {
 	for name, b := range map[string][]byte{
 		"empty": nil, "short": []byte("x"), "text": bytes.Repeat([]byte("hello\n"), 1000), "zeros": make([]byte, 4096), "gzip": {0x1f, 0x8b, 8, 0},
