@@ -23,6 +23,7 @@ func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k clien
 	why := "it is being deleted"
 	var errs tolerance
 	var inside contents
+	var last client.Object
 	for pause := 100 * time.Millisecond; ; pause = min(pause*3/2, 2*time.Second) {
 		obj, err := c.Get(wctx, k, id.namespace, id.name)
 		switch {
@@ -33,7 +34,7 @@ func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k clien
 		case err == nil && metaString(obj, "uid") != uid:
 			return nil // somebody made another one since
 		case err == nil:
-			why = holds(obj)
+			last, why = obj, holds(obj)
 			if time.Since(started) < slowEnd {
 				break
 			}
@@ -44,6 +45,12 @@ func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k clien
 			}
 		}
 		if !sleep(wctx, pause) {
+			if last != nil && inside.at.IsZero() {
+				// Time was too short to look before.
+				lctx, cancel := context.WithTimeout(ctx, contentsTime)
+				defer cancel()
+				why = holds(last) + inside.of(lctx, c, last)
+			}
 			return interrupted(ctx, fmt.Errorf("%s was not gone within %s: %s", id.label(), timeout, why))
 		}
 	}
@@ -105,6 +112,7 @@ type contents struct {
 
 const (
 	contentsAgain = 5 * time.Second // until they are looked for again
+	contentsTime  = 5 * time.Second // for the look that is made after time is over
 	maxResources  = 10              // of which objects are named
 	maxLeft       = 5               // objects of one resource that are named
 )
