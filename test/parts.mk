@@ -1,16 +1,24 @@
 # The big programs that tests need; see test/parts.sh.
 #   make lab         builds the test cluster's program, prints its path
 #   make stock-tofu  builds stock OpenTofu, prints its path
+#   make runtime     builds containerd, runc and network plugins; prints their directory
+#   make rootfs      makes root file systems of nodes; prints their directory
 #   make lab-up      starts a test cluster to play with; make lab-down ends it
 LAB_DIR ?= $(or $(XDG_RUNTIME_DIR),/tmp)/yuba-lab
 
-.PHONY: lab stock-tofu lab-up lab-down
+.PHONY: lab stock-tofu runtime rootfs lab-up lab-down
 
 lab:
 	@test/parts.sh build kubelab
 
 stock-tofu:
 	@test/parts.sh build tofu
+
+runtime:
+	@test/parts.sh build runtime
+
+rootfs:
+	@test/parts.sh build rootfs
 
 lab-up: lab
 	@test/lab-up.sh "$(LAB_DIR)"

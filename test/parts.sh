@@ -1,11 +1,13 @@
 #!/bin/sh
-# Builds the big programs that tests need and keeps them outside the checkout.
+# Builds the big parts that tests need and keeps them outside the checkout.
 #
-#   test/parts.sh build kubelab|tofu   builds it unless it is there; prints its path
-#   test/parts.sh path kubelab|tofu    prints its path; fails if it isn't built
+#   test/parts.sh build PART   builds it unless it is there; prints its path
+#   test/parts.sh path PART    prints its path; fails if it isn't built
 #
-# A part is kept under the hash of all that goes into it. The cache is
-# $YUBA_CACHE, by default ~/.cache/yuba-parts.
+# PART is kubelab (the test cluster), tofu (stock OpenTofu), runtime (a directory:
+# containerd, runc, network plugins) or rootfs (a directory: nodes' root file systems).
+# A part is made by build.sh in its folder and kept under the hash of that folder.
+# The cache is $YUBA_CACHE, by default ~/.cache/yuba-parts.
 set -eu
 cd "$(dirname "$0")"
 
@@ -18,30 +20,31 @@ verb=$1 part=$2
 case $part in
 kubelab) source=cluster target=lab ;;
 tofu) source=tofu target=stock-tofu ;;
+runtime) source=runtime target=runtime ;;
+rootfs) source=rootfs target=rootfs ;;
 *) usage ;;
 esac
-go=${GO:-go}
+GO=${GO:-go}
 # One set of flags everywhere, or Go compiles Kubernetes once for each set.
 # GOFLAGS and GOWORK of the caller are for the caller's own module.
-export CGO_ENABLED=0 GOFLAGS= GOWORK=off
+export GO CGO_ENABLED=0 GOFLAGS=-trimpath GOWORK=off
 
-# What goes into the part: this script, the sources, the compiler.
+# What goes into the part: the sources with build.sh, the compiler.
 key=$(
 	{
-		cat parts.sh
 		find "$source" -type f ! -name '*_test.go' | LC_ALL=C sort | while IFS= read -r file; do
 			sha256sum "$file"
 		done
-		cd "$source" && "$go" env GOVERSION GOOS GOARCH GOAMD64 GOEXPERIMENT
+		cd "$source" && "$GO" env GOVERSION GOOS GOARCH GOAMD64 GOEXPERIMENT
 	} | sha256sum | cut -c1-16
 )
 cache=${YUBA_CACHE:-${XDG_CACHE_HOME:-${HOME:?HOME or YUBA_CACHE must be set}/.cache}/yuba-parts}
 dir=$cache/$part-$key
-program=$dir/$part
+result=$dir/$part
 
 case $verb in
 path)
-	[ -x "$program" ] || {
+	[ -e "$result" ] || {
 		echo "$part is not built: run 'make $target'" >&2
 		exit 1
 	}
@@ -50,31 +53,14 @@ build)
 	mkdir -p "$cache"
 	# One heavy build at a time on this machine.
 	exec 9>"$cache/lock"
-	[ -x "$program" ] || flock 9
-	if [ ! -x "$program" ]; then
+	[ -e "$result" ] || flock 9
+	if [ ! -e "$result" ]; then
 		echo "building $part (the first time, this takes many minutes)" >&2
 		rm -rf "$cache"/tmp.* # of a build that was killed
 		temp=$(mktemp -d "$cache/tmp.XXXXXX")
 		trap 'rm -rf "$temp"' EXIT
 		trap 'exit 130' INT TERM HUP
-		(
-			cd "$source"
-			case $part in
-			kubelab)
-				version=$("$go" list -m -f '{{.Version}}' k8s.io/kubernetes)
-				minor=${version#v1.}
-				x=k8s.io/component-base/version
-				"$go" build -trimpath -o "$temp/$part" -ldflags "-s -w \
-					-X $x.gitVersion=$version -X $x.gitMajor=1 -X $x.gitMinor=${minor%%.*} \
-					-X $x.gitTreeState=clean -X $x.buildDate=1970-01-01T00:00:00Z \
-					-X k8s.io/client-go/pkg/version.gitVersion=$version" . >&2
-				;;
-			tofu)
-				"$go" build -trimpath -o "$temp/$part" -ldflags "-s -w \
-					-X github.com/opentofu/opentofu/version.dev=no" github.com/opentofu/opentofu/cmd/tofu >&2
-				;;
-			esac
-		)
+		(cd "$source" && ./build.sh "$temp/$part") >&2
 		chmod 755 "$temp"
 		rm -rf "$dir"
 		mv "$temp" "$dir"
@@ -88,4 +74,4 @@ build)
 	;;
 *) usage ;;
 esac
-echo "$program"
+echo "$result"

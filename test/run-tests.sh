@@ -1,5 +1,6 @@
 #!/bin/sh
 # Runs a command with one control plane and registry for all that it tests.
+# YUBA_LAB_FLAGS are further flags of "kubelab up".
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -8,7 +9,8 @@ kubelab=$(test/parts.sh path kubelab)
 
 # The control plane ends when the pipe to it does, also if this shell is killed.
 mkfifo "$dir/stdin"
-"$kubelab" up -dir "$dir/lab" -stdin <"$dir/stdin" >"$dir/lab.log" 2>&1 &
+# shellcheck disable=SC2086 # a list
+"$kubelab" up -dir "$dir/lab" -stdin ${YUBA_LAB_FLAGS-} <"$dir/stdin" >"$dir/lab.log" 2>&1 &
 lab=$!
 exec 3>"$dir/stdin"
 trap 'exec 3>&-; wait "$lab" 2>/dev/null || :; rm -rf "$dir"' EXIT
@@ -25,6 +27,6 @@ done
 YUBA_TEST_LAB=$dir/lab
 YUBA_TEST_KUBELAB=$kubelab
 YUBA_TEST_YUBA=$PWD/bin/yuba
-YUBA_TEST_TOFU=$(test/parts.sh path tofu)
+YUBA_TEST_TOFU=$(test/parts.sh path tofu 2>/dev/null || :)
 export YUBA_TEST_LAB YUBA_TEST_KUBELAB YUBA_TEST_YUBA YUBA_TEST_TOFU
 "$@"

@@ -33,9 +33,7 @@ func (c *cluster) apiserverFlags() []string {
 	flags := []string{
 		"--etcd-servers=https://" + c.etcd, "--etcd-cafile=" + p.path("etcd-ca.crt"),
 		"--etcd-certfile=" + p.path("etcd.crt"), "--etcd-keyfile=" + p.path("etcd.key"),
-		"--bind-address=127.0.0.1", "--secure-port=" + portOf(c.api),
-		// Endpoints must not name a loopback address.
-		"--endpoint-reconciler-type=none", "--advertise-address=192.0.2.254",
+		"--bind-address=" + hostOf(c.api), "--secure-port=" + portOf(c.api),
 		"--service-cluster-ip-range=" + serviceCIDR,
 		"--tls-cert-file=" + p.path("apiserver.crt"), "--tls-private-key-file=" + p.path("apiserver.key"),
 		"--client-ca-file=" + p.path("ca.crt"),
@@ -51,6 +49,11 @@ func (c *cluster) apiserverFlags() []string {
 		"--proxy-client-cert-file=" + p.path("proxy.crt"), "--proxy-client-key-file=" + p.path("proxy.key"),
 		"--audit-policy-file=" + filepath.Join(c.dir, "audit.yaml"), "--audit-log-path=" + filepath.Join(c.dir, "audit.log"),
 		"--allow-privileged", "--profiling=false",
+	}
+	if c.runtime == "" {
+		// Nothing reaches the API server through its Service, and Endpoints
+		// must not name a loopback address.
+		flags = append(flags, "--endpoint-reconciler-type=none", "--advertise-address=192.0.2.254")
 	}
 	return append(flags, c.gates()...)
 }

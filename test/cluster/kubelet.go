@@ -61,6 +61,11 @@ func statusOf(pod *core.Pod, container string) *core.ContainerStatus {
 }
 
 func (k *kubelets) serveExec(w http.ResponseWriter, r *http.Request) {
+	// As the routes of a real kubelet do: they produce anything but JSON alone.
+	if accept := r.Header.Get("Accept"); accept != "" && !strings.Contains(accept, "*/*") {
+		http.Error(w, "406: Not Acceptable", http.StatusNotAcceptable)
+		return
+	}
 	pod := k.asked(r)
 	if pod == nil {
 		http.Error(w, "pod does not exist", http.StatusNotFound)

@@ -5,6 +5,8 @@
 //	kubelab up -dir DIR       start a cluster on loopback; ends with SIGTERM
 //	kubelab registry -dir DIR an OCI registry alone
 //	kubelab kubectl ...       kubectl
+//	kubelab isolate CMD...    run CMD in namespaces in which a real node can run,
+//	                          started by kubelab up -runtime DIR
 //	kubelab PART ...          one part of the cluster, with its own flags
 //
 // What the fake nodes' pods do is decided by their images: see pods.go.
@@ -25,11 +27,16 @@ func commands() map[string]func() {
 	return map[string]func(){
 		"up":                      up,
 		"etcd":                    etcd,
+		"isolate":                 isolate,
+		"isolated":                isolatedInit,
 		"kube-apiserver":          apiserver,
 		"kube-controller-manager": controllerManager,
 		"kube-scheduler":          scheduler,
 		"kubectl":                 kubectl,
+		"kubelet":                 kubelet,
+		"kube-proxy":              kubeProxy,
 		"kwok":                    kwok,
+		"netpol":                  netpol,
 		"pods":                    pods,
 		"registry":                registry,
 		"storage":                 storage,

@@ -58,10 +58,13 @@ func (c *cluster) createObjects(ctx context.Context, client kubernetes.Interface
 }
 
 // usable says what is still missing before a pod can run.
-func usable(ctx context.Context, client kubernetes.Interface) error {
+func usable(ctx context.Context, client kubernetes.Interface, count int) error {
 	nodes, err := client.CoreV1().Nodes().List(ctx, meta.ListOptions{})
 	if err != nil {
 		return err
+	}
+	if len(nodes.Items) < count {
+		return fmt.Errorf("%d of %d nodes are there", len(nodes.Items), count)
 	}
 	for _, n := range nodes.Items {
 		if len(n.Spec.Taints) > 0 || n.Spec.PodCIDR == "" {

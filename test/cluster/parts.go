@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"os"
 	_ "time/tzdata"
 
@@ -15,7 +16,9 @@ import (
 	kubectlutil "k8s.io/kubectl/pkg/cmd/util"
 	apiserverapp "k8s.io/kubernetes/cmd/kube-apiserver/app"
 	kcmapp "k8s.io/kubernetes/cmd/kube-controller-manager/app"
+	proxyapp "k8s.io/kubernetes/cmd/kube-proxy/app"
 	schedulerapp "k8s.io/kubernetes/cmd/kube-scheduler/app"
+	kubeletapp "k8s.io/kubernetes/cmd/kubelet/app"
 	kwokconfig "sigs.k8s.io/kwok/pkg/config"
 	kwokcmd "sigs.k8s.io/kwok/pkg/kwok/cmd"
 	kwoklog "sigs.k8s.io/kwok/pkg/log"
@@ -28,6 +31,8 @@ func component(c *cobra.Command) { os.Exit(cli.Run(c)) }
 
 func apiserver()         { component(apiserverapp.NewAPIServerCommand()) }
 func controllerManager() { component(kcmapp.NewControllerManagerCommand()) }
+func kubeProxy()         { component(proxyapp.NewProxyCommand()) }
+func kubelet()           { component(kubeletapp.NewKubeletCommand(context.Background())) }
 func scheduler()         { component(schedulerapp.NewSchedulerCommand()) }
 
 func kubectl() {

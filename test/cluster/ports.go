@@ -47,6 +47,12 @@ func (p *ports) next() (string, error) {
 	return "", errors.New("no free port on loopback")
 }
 
+// hostOf gives the host of "HOST:PORT".
+func hostOf(address string) string {
+	host, _, _ := net.SplitHostPort(address)
+	return host
+}
+
 // portOf gives the port of "HOST:PORT".
 func portOf(address string) string {
 	_, port, _ := net.SplitHostPort(address)

@@ -26,9 +26,10 @@ type supervisor struct {
 
 // part is one process of the cluster; it can be stopped and started again.
 type part struct {
-	name string
-	args []string
-	cmd  *exec.Cmd
+	name    string
+	program string // path
+	args    []string
+	cmd     *exec.Cmd
 	// end is closed once the process is gone. meant is set before, when
 	// somebody wanted that; it is written before the signal is sent.
 	end   chan struct{}
@@ -51,7 +52,15 @@ func (p *part) running() bool {
 // add starts a new part: this program under the given name. Its output goes to
 // DIR/log/NAME.log.
 func (s *supervisor) add(name string, args ...string) error {
-	p := &part{name: name, args: args}
+	return s.addPart(&part{name: name, program: "/proc/self/exe", args: args})
+}
+
+// addProgram starts another program as a new part with the program's name.
+func (s *supervisor) addProgram(path string, args ...string) error {
+	return s.addPart(&part{name: filepath.Base(path), program: path, args: args})
+}
+
+func (s *supervisor) addPart(p *part) error {
 	s.parts = append(s.parts, p)
 	return s.start(p)
 }
@@ -66,7 +75,7 @@ func (s *supervisor) start(p *part) error {
 		return err
 	}
 	defer log.Close()
-	cmd := exec.Command("/proc/self/exe", p.args...)
+	cmd := exec.Command(p.program, p.args...)
 	cmd.Args[0] = p.name
 	cmd.Dir, cmd.Stdout, cmd.Stderr = s.base, log, log
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL, Setpgid: true}

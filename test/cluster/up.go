@@ -7,6 +7,7 @@ import (
 	"flag"
 	"fmt"
 	"io"
+	"net"
 	"os"
 	"os/signal"
 	"path/filepath"
@@ -29,6 +30,7 @@ type settings struct {
 	featureGates string
 	stdin        bool
 	remove       bool
+	runtime      string
 }
 
 const (
@@ -62,6 +64,7 @@ func up() {
 	fs.StringVar(&s.featureGates, "feature-gates", "", "Kubernetes feature gates other than default, NAME=true,...")
 	fs.BoolVar(&s.stdin, "stdin", false, "end when standard input is closed: when the process at its other end is gone")
 	fs.BoolVar(&s.remove, "remove", false, "remove the directory at the end")
+	fs.StringVar(&s.runtime, "runtime", "", "run a real node, too, with the containerd, runc and network plugins of this directory; see isolate")
 	_ = fs.Parse(os.Args[1:])
 	if s.dir == "" || fs.NArg() > 0 {
 		fs.Usage()
@@ -156,10 +159,13 @@ func (c *cluster) start(ctx context.Context) error {
 	if !c.registry {
 		c.registryAddress = ""
 	}
+	if c.runtime != "" { // its pods reach the API server
+		c.api = net.JoinHostPort(nodeIP, portOf(c.api))
+	}
 	p := &c.pki
 	ca, etcdCA, proxyCA := p.ca("ca"), p.ca("etcd-ca"), p.ca("proxy-ca")
 	p.leaf(etcdCA, "etcd", "etcd", "", "127.0.0.1")
-	p.leaf(ca, "apiserver", "kube-apiserver", "", "127.0.0.1", "localhost", serviceIP,
+	p.leaf(ca, "apiserver", "kube-apiserver", "", hostOf(c.api), "localhost", serviceIP,
 		"kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local")
 	p.leaf(ca, "apiserver-kubelet", "kube-apiserver-kubelet-client", "system:masters")
 	p.leaf(proxyCA, "proxy", "front-proxy-client", "")
@@ -210,18 +216,31 @@ func (c *cluster) start(ctx context.Context) error {
 	for _, part := range [][]string{
 		append([]string{"kube-controller-manager"}, c.managerFlags(manager)...),
 		append([]string{"kube-scheduler"}, c.schedulerFlags(scheduler)...),
-		append([]string{"kwok"}, c.kwokFlags(config, kubelet, kwok)...),
-		append([]string{"pods"}, c.podsFlags(kubelet)...),
 		{"storage", "-kubeconfig", p.path("kubelab.kubeconfig"), "-root", filepath.Join(c.dir, "volumes")},
 	} {
 		if err := c.add(part[0], part[1:]...); err != nil {
 			return err
 		}
 	}
+	nodes := c.fakeNodes
+	if nodes > 0 {
+		if err := c.add("kwok", c.kwokFlags(config, kubelet, kwok)...); err != nil {
+			return err
+		}
+		if err := c.add("pods", c.podsFlags(kubelet)...); err != nil {
+			return err
+		}
+	}
 	if err := c.createObjects(ctx, client); err != nil {
 		return err
 	}
-	return c.wait(ctx, "nodes and service accounts", func(ctx context.Context) error { return usable(ctx, client) })
+	if c.runtime != "" {
+		if err := c.startNode(ctx, ca); err != nil {
+			return err
+		}
+		nodes++
+	}
+	return c.wait(ctx, "nodes and service accounts", func(ctx context.Context) error { return usable(ctx, client, nodes) })
 }
 
 // client is one with the kubeconfig that the parts use: what it does is not in
