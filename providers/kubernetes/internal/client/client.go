@@ -448,7 +448,8 @@ func (c *Client) openWith(ctx context.Context, hc *http.Client, r request) (*htt
 	for name, values := range r.header {
 		req.Header[name] = values
 	}
-	req.Header.Set("Accept", "application/json")
+	// A kubelet answers 406 to who takes JSON alone: what it streams is none.
+	req.Header.Set("Accept", "application/json, */*")
 	if r.contentType != "" {
 		req.Header.Set("Content-Type", r.contentType)
 	}
