@@ -54,6 +54,7 @@ plan shows the node as still to do, and the next apply tries what the group file
 			example: "yuba k8s rollback -auto-approve web",
 			setup:   k8sRollback,
 		},
+		doctorCommand(),
 	}
 }
 

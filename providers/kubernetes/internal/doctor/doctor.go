@@ -1,0 +1,407 @@
+// Package doctor judges whether a cluster can run nodes: pure functions from
+// what the API server says to findings, one for each thing a deploy needs.
+package doctor
+
+import (
+	"cmp"
+	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+)
+
+// Verdict is how a check ended.
+type Verdict string
+
+const (
+	OK      Verdict = "ok"
+	Missing Verdict = "missing" // a deploy would fail
+	Unknown Verdict = "unknown" // the API server does not tell
+)
+
+// Finding is what one check says.
+type Finding struct {
+	Check   string  `json:"check"`
+	Verdict Verdict `json:"verdict"`
+	Message string  `json:"message"` // what was found
+	Advice  string  `json:"advice"`  // what to do, "" when all is well
+}
+
+// Facts are what the checks look at, as the API server answered. A nil list is
+// one that the kubeconfig's user must not read; then the check says so.
+type Facts struct {
+	Version      string // of the API server: "v1.37.2+k3s1"
+	RuntimeClass Object // nil: there is none
+	// RuntimeClassName and StorageClassNames are what the group asks for; ""
+	// is the cluster's default StorageClass.
+	RuntimeClassName  string
+	StorageClassNames []string
+	Nodes             []Object
+	StorageClasses    []Object
+	DaemonSets        []Object
+	Permissions       []Permission
+}
+
+// Object is a Kubernetes object as decoded JSON.
+type Object = map[string]any
+
+// Permission is something that a deploy must be allowed, and whether it is.
+type Permission struct {
+	Verb, Group, Resource, Subresource string
+	Namespace                          string // "": of the cluster
+	For                                string // what fails without it
+	Allowed                            bool
+	Reason                             string // the authorizer's, may be ""
+}
+
+// Examine runs all checks, in an order in which an administrator would set the
+// cluster right.
+func Examine(f Facts) []Finding {
+	findings := []Finding{version(f)}
+	findings = append(findings, runtimeClass(f)...)
+	findings = append(findings, userNamespaces(f))
+	findings = append(findings, storageClasses(f)...)
+	findings = append(findings, networkPolicy(f))
+	return append(findings, permissions(f)...)
+}
+
+// oldest is the first minor version of Kubernetes 1 in which hostUsers: false
+// works without a feature gate.
+// https://kubernetes.io/docs/concepts/workloads/pods/user-namespaces/
+const oldest = 33
+
+var minorVersion = regexp.MustCompile(`^v?1\.(\d+)`)
+
+func version(f Facts) Finding {
+	finding := Finding{Check: "server version", Verdict: OK, Message: "Kubernetes " + f.Version}
+	m := minorVersion.FindStringSubmatch(f.Version)
+	if m == nil {
+		finding.Verdict, finding.Advice = Unknown, fmt.Sprintf("see that it has what Kubernetes 1.%d has", oldest)
+		return finding
+	}
+	if minor, err := strconv.Atoi(m[1]); err != nil || minor < oldest {
+		finding.Verdict = Missing
+		finding.Advice = fmt.Sprintf("upgrade to 1.%d or newer, or turn on the feature gate UserNamespacesSupport of the API server and of each kubelet", oldest)
+	}
+	return finding
+}
+
+// runtimeClass looks at the class and at the nodes that have its handler.
+func runtimeClass(f Facts) []Finding {
+	finding := Finding{Check: "RuntimeClass", Verdict: OK}
+	if f.RuntimeClass == nil {
+		finding.Verdict, finding.Message = Missing, fmt.Sprintf("there is no RuntimeClass %s", f.RuntimeClassName)
+		finding.Advice = "create it, with a handler that gives systemd a writable cgroup file system (docs/runtime-class.md)"
+		return []Finding{finding}
+	}
+	handler := text(f.RuntimeClass, "handler")
+	finding.Message = fmt.Sprintf("%s has the handler %s", f.RuntimeClassName, handler)
+	nodes, ok := f.eligible()
+	if !ok {
+		return []Finding{finding, unreadable("container runtime", "nodes")}
+	}
+	runtime := Finding{Check: "container runtime", Verdict: OK}
+	if len(nodes) == 0 {
+		runtime.Verdict, runtime.Message = Missing, "no node can run the pods"
+		runtime.Advice = "add a node, or change scheduling.nodeSelector of the RuntimeClass " + f.RuntimeClassName
+		return []Finding{finding, runtime}
+	}
+	var without, old, silent []string
+	for _, n := range nodes {
+		name := text(n, "metadata", "name")
+		handlers := list(n, "status", "runtimeHandlers")
+		switch h := named(handlers, handler); {
+		case len(handlers) == 0:
+			silent = append(silent, name)
+		case h == nil:
+			without = append(without, name)
+		}
+		if v := text(n, "status", "nodeInfo", "containerRuntimeVersion"); tooOld(v) {
+			old = append(old, name+" ("+v+")")
+		}
+	}
+	switch {
+	case len(without) == len(nodes):
+		runtime.Verdict, runtime.Message = Missing, fmt.Sprintf("no node has the handler %s", handler)
+		runtime.Advice = "configure it in the container runtime of the nodes and restart that (docs/runtime-class.md)"
+	case len(without) > 0:
+		runtime.Verdict, runtime.Message = Missing, fmt.Sprintf("%s without the handler %s: pods that land there do not start", some("node", without), handler)
+		runtime.Advice = "configure it there, or let scheduling.nodeSelector of the RuntimeClass choose the nodes that have it"
+	case len(old) > 0:
+		runtime.Verdict, runtime.Message = Missing, some("node", old)+" with a container runtime that can't give a writable cgroup file system in a user namespace"
+		runtime.Advice = "upgrade to containerd 2.1 or newer, or to CRI-O 1.30 or newer (docs/runtime-class.md)"
+	case len(silent) > 0:
+		runtime.Verdict, runtime.Message = Unknown, fmt.Sprintf("%s which do not tell their handlers", some("node", silent))
+		runtime.Advice = "see that the handler " + handler + " is configured there"
+	default:
+		runtime.Message = fmt.Sprintf("%s with the handler %s", count(len(nodes), "node"), handler)
+	}
+	return []Finding{finding, runtime}
+}
+
+var runtimeVersion = regexp.MustCompile(`^([a-z-]+)://v?(\d+)\.(\d+)`)
+
+// tooOld says that a container runtime lacks what a handler for systemd needs:
+// containerd's cgroup_writable came with 2.1, CRI-O's user namespaces and
+// writable cgroup annotation are older than any supported version.
+func tooOld(version string) bool {
+	m := runtimeVersion.FindStringSubmatch(version)
+	if m == nil {
+		return false
+	}
+	major, _ := strconv.Atoi(m[2])
+	minor, _ := strconv.Atoi(m[3])
+	switch m[1] {
+	case "containerd":
+		return major < 2 || major == 2 && minor < 1
+	case "cri-o":
+		return major < 1 || major == 1 && minor < 30
+	}
+	return false
+}
+
+// kernel is the oldest Linux that maps the owners of tmpfs, of which the pod
+// has three volumes.
+var kernel = [2]int{6, 3}
+
+var kernelVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
+
+func userNamespaces(f Facts) Finding {
+	finding := Finding{Check: "user namespaces", Verdict: OK}
+	nodes, ok := f.eligible()
+	if !ok {
+		return unreadable(finding.Check, "nodes")
+	}
+	handler := text(f.RuntimeClass, "handler")
+	var without, old, silent []string
+	for _, n := range nodes {
+		name := text(n, "metadata", "name")
+		switch h := named(list(n, "status", "runtimeHandlers"), handler); {
+		case h == nil:
+			silent = append(silent, name)
+		case !truth(h, "features", "userNamespaces"):
+			without = append(without, name)
+		}
+		v := text(n, "status", "nodeInfo", "kernelVersion")
+		if m := kernelVersion.FindStringSubmatch(v); m != nil {
+			major, _ := strconv.Atoi(m[1])
+			minor, _ := strconv.Atoi(m[2])
+			if major < kernel[0] || major == kernel[0] && minor < kernel[1] {
+				old = append(old, name+" ("+v+")")
+			}
+		}
+	}
+	switch {
+	case len(old) > 0:
+		finding.Verdict, finding.Message = Missing, some("node", old)+" with a kernel that can't give tmpfs to a user namespace"
+		finding.Advice = fmt.Sprintf("upgrade to Linux %d.%d or newer", kernel[0], kernel[1])
+	case len(without) > 0:
+		finding.Verdict, finding.Message = Missing, some("node", without)+" whose container runtime has no user namespaces"
+		finding.Advice = "upgrade the container runtime and its OCI runtime: containerd 2.1 with runc 1.2 or crun 1.9"
+	case len(silent) > 0 || len(nodes) == 0:
+		finding.Verdict, finding.Message = Unknown, "no node tells whether its container runtime has user namespaces"
+		finding.Advice = "see docs/runtime-class.md"
+		if len(silent) > 0 && len(silent) < len(nodes) {
+			finding.Message = some("node", silent) + " which does not tell whether its container runtime has user namespaces"
+		}
+	default:
+		finding.Message = count(len(nodes), "node") + " with them"
+	}
+	return finding
+}
+
+const defaultClass = "storageclass.kubernetes.io/is-default-class"
+
+func storageClasses(f Facts) []Finding {
+	if f.StorageClasses == nil {
+		return []Finding{unreadable("StorageClass", "storageclasses")}
+	}
+	var findings []Finding
+	for _, name := range slices.Compact(slices.Sorted(slices.Values(f.StorageClassNames))) {
+		finding := Finding{Check: "StorageClass", Verdict: OK}
+		var class Object
+		for _, c := range f.StorageClasses {
+			if name == "" && text(c, "metadata", "annotations", defaultClass) == "true" || name != "" && text(c, "metadata", "name") == name {
+				class = c
+			}
+		}
+		switch {
+		case class == nil && name == "":
+			finding.Verdict, finding.Message = Missing, "the group names no StorageClass, and the cluster has no default one"
+			finding.Advice = "name one as storage.class in the group file; there are: " + names(f.StorageClasses)
+		case class == nil:
+			finding.Verdict, finding.Message = Missing, "there is no StorageClass "+name
+			finding.Advice = "create it, or name another one as storage.class in the group file; there are: " + names(f.StorageClasses)
+		case text(class, "provisioner") == "kubernetes.io/no-provisioner":
+			finding.Verdict, finding.Message = Unknown, text(class, "metadata", "name")+" makes no volumes by itself"
+			finding.Advice = "create a PersistentVolume for each node beforehand"
+		default:
+			finding.Message = fmt.Sprintf("%s, of %s", text(class, "metadata", "name"), text(class, "provisioner"))
+			if cmp.Or(text(class, "reclaimPolicy"), "Delete") == "Delete" {
+				finding.Message += "; a volume goes with its claim"
+			}
+		}
+		findings = append(findings, finding)
+	}
+	return findings
+}
+
+// enforcers are DaemonSets that are known to enforce NetworkPolicy, by a part
+// of an image's name.
+var enforcers = []string{"calico/node", "cilium/cilium", "antrea", "kube-router", "kube-network-policies", "ovn-kubernetes",
+	"ovnkube", "weave-npc", "canal", "romana", "azure-npm", "terway"}
+
+func networkPolicy(f Facts) Finding {
+	finding := Finding{Check: "NetworkPolicy", Verdict: OK}
+	for _, n := range f.Nodes {
+		// k3s has kube-router in it, unless it was started without.
+		if strings.Contains(text(n, "status", "nodeInfo", "kubeletVersion"), "+k3s") {
+			finding.Message = "k3s enforces it, unless it was started with --disable-network-policy"
+			return finding
+		}
+	}
+	for _, d := range f.DaemonSets {
+		for _, c := range list(d, "spec", "template", "spec", "containers") {
+			image := text(c, "image")
+			if slices.ContainsFunc(enforcers, func(e string) bool { return strings.Contains(image, e) }) {
+				finding.Message = fmt.Sprintf("the DaemonSet %s of namespace %s enforces it", text(d, "metadata", "name"), text(d, "metadata", "namespace"))
+				return finding
+			}
+		}
+	}
+	finding.Verdict, finding.Message = Unknown, "nothing is found that is known to enforce it"
+	if f.DaemonSets == nil {
+		finding.Message = "the kubeconfig's user must not list the DaemonSets, of which one may enforce it"
+	}
+	finding.Advice = "ask the administrator: a cluster takes the policy also when nothing enforces it, and then every pod of the cluster reaches all ports of the nodes"
+	return finding
+}
+
+func permissions(f Facts) []Finding {
+	var denied []Finding
+	for _, p := range f.Permissions {
+		if p.Allowed {
+			continue
+		}
+		resource := p.Resource
+		if p.Subresource != "" {
+			resource += "/" + p.Subresource
+		}
+		if p.Group != "" {
+			resource += "." + p.Group
+		}
+		message := fmt.Sprintf("must not %s %s", p.Verb, resource)
+		if p.Namespace != "" {
+			message += " in namespace " + p.Namespace
+		}
+		message += ": " + p.For
+		if p.Reason != "" {
+			message += " (" + p.Reason + ")"
+		}
+		denied = append(denied, Finding{Check: "permissions", Verdict: Missing, Message: message,
+			Advice: "grant the verb by a Role or ClusterRole (docs/k8s.md has the table)"})
+	}
+	if denied == nil {
+		return []Finding{{Check: "permissions", Verdict: OK, Message: "the kubeconfig's user may do all that a deploy needs"}}
+	}
+	return denied
+}
+
+// eligible are the nodes on which pods of the RuntimeClass may land. ok is
+// false when they are not known.
+func (f Facts) eligible() (nodes []Object, ok bool) {
+	if f.Nodes == nil {
+		return nil, false
+	}
+	selector, _ := at(f.RuntimeClass, "scheduling", "nodeSelector").(Object)
+	for _, n := range f.Nodes {
+		fits := !truth(n, "spec", "unschedulable")
+		for label, value := range selector {
+			fits = fits && text(n, "metadata", "labels", label) == value
+		}
+		if fits {
+			nodes = append(nodes, n)
+		}
+	}
+	return nodes, true
+}
+
+func unreadable(check, resource string) Finding {
+	return Finding{Check: check, Verdict: Unknown, Message: "the kubeconfig's user must not list " + resource,
+		Advice: "ask the administrator, or allow it for this check; a deploy does without"}
+}
+
+// some names the first few of many: "node a" or "5 nodes (a, b, c, ...)".
+func some(what string, names []string) string {
+	if len(names) == 1 {
+		return "there is the " + what + " " + names[0]
+	}
+	shown := names
+	more := ""
+	if len(shown) > 3 {
+		shown, more = shown[:3], ", ..."
+	}
+	return fmt.Sprintf("there are %d %ss (%s%s)", len(names), what, strings.Join(shown, ", "), more)
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func names(objects []Object) string {
+	var out []string
+	for _, o := range objects {
+		out = append(out, text(o, "metadata", "name"))
+	}
+	if out == nil {
+		return "none"
+	}
+	return strings.Join(out, ", ")
+}
+
+func named(objects []Object, name string) Object {
+	for _, o := range objects {
+		if text(o, "name") == name {
+			return o
+		}
+	}
+	return nil
+}
+
+func at(o Object, path ...string) any {
+	var v any = o
+	for _, key := range path {
+		m, ok := v.(Object)
+		if !ok {
+			return nil
+		}
+		v = m[key]
+	}
+	return v
+}
+
+func text(o Object, path ...string) string {
+	s, _ := at(o, path...).(string)
+	return s
+}
+
+func truth(o Object, path ...string) bool {
+	b, _ := at(o, path...).(bool)
+	return b
+}
+
+// list gives the objects of a list; what is none is left out.
+func list(o Object, path ...string) []Object {
+	items, _ := at(o, path...).([]any)
+	var out []Object
+	for _, it := range items {
+		if m, ok := it.(Object); ok {
+			out = append(out, m)
+		}
+	}
+	return out
+}

@@ -1,0 +1,125 @@
+package doctor
+
+import (
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+func object(t *testing.T, text string) Object {
+	t.Helper()
+	var o Object
+	if err := json.Unmarshal([]byte(text), &o); err != nil {
+		t.Fatal(err)
+	}
+	return o
+}
+
+// healthy is a cluster that lacks nothing: Kubernetes 1.37 with containerd 2.4
+// and Calico.
+func healthy(t *testing.T) Facts {
+	return Facts{
+		Version: "v1.37.2", RuntimeClassName: "systemd", StorageClassNames: []string{"", "fast"},
+		RuntimeClass: object(t, `{"metadata": {"name": "systemd"}, "handler": "systemd"}`),
+		Nodes: []Object{object(t, `{"metadata": {"name": "node-1", "labels": {"pool": "a"}}, "status": {
+			"nodeInfo": {"containerRuntimeVersion": "containerd://2.4.2", "kernelVersion": "6.18.44", "kubeletVersion": "v1.37.2"},
+			"runtimeHandlers": [{"name": "", "features": {"userNamespaces": true}}, {"name": "systemd", "features": {"userNamespaces": true}}]}}`)},
+		StorageClasses: []Object{
+			object(t, `{"metadata": {"name": "standard", "annotations": {"storageclass.kubernetes.io/is-default-class": "true"}}, "provisioner": "example.com/disk"}`),
+			object(t, `{"metadata": {"name": "fast"}, "provisioner": "example.com/ssd", "reclaimPolicy": "Retain"}`)},
+		DaemonSets: []Object{object(t, `{"metadata": {"name": "calico-node", "namespace": "kube-system"},
+			"spec": {"template": {"spec": {"containers": [{"image": "quay.io/calico/node:v3.31.0"}]}}}}`)},
+		Permissions: []Permission{{Verb: "patch", Group: "apps", Resource: "deployments", Namespace: "fediversity", For: "it is applied", Allowed: true}},
+	}
+}
+
+func TestHealthyClusterLacksNothing(t *testing.T) {
+	findings := Examine(healthy(t))
+	for _, f := range findings {
+		if f.Verdict != OK || f.Advice != "" {
+			t.Errorf("%+v", f)
+		}
+	}
+	if len(findings) != 8 {
+		t.Errorf("%d findings: %+v", len(findings), findings)
+	}
+}
+
+func TestEachThingThatLacksIsSaidWithWhatToDo(t *testing.T) {
+	node := func(f *Facts, path string, value any) {
+		o, keys := f.Nodes[0], strings.Split(path, ".")
+		for _, k := range keys[:len(keys)-1] {
+			o = o[k].(Object)
+		}
+		o[keys[len(keys)-1]] = value
+	}
+	for name, c := range map[string]struct {
+		change  func(*Facts)
+		check   string
+		verdict Verdict
+		message string
+		advice  string
+	}{
+		"old server": {func(f *Facts) { f.Version = "v1.32.9+rke2r1" }, "server version", Missing, "v1.32.9", "1.33 or newer"},
+		"odd server": {func(f *Facts) { f.Version = "devel" }, "server version", Unknown, "devel", "1.33"},
+		"no RuntimeClass": {func(f *Facts) { f.RuntimeClass = nil },
+			"RuntimeClass", Missing, "no RuntimeClass systemd", "docs/runtime-class.md"},
+		"no node with the handler": {func(f *Facts) { f.RuntimeClass["handler"] = "other" },
+			"container runtime", Missing, "no node has the handler other", "configure it"},
+		"one node without the handler": {func(f *Facts) {
+			f.Nodes = append(f.Nodes, Object{"metadata": Object{"name": "node-2"}, "status": Object{"runtimeHandlers": []any{Object{"name": ""}}}})
+		}, "container runtime", Missing, "node-2 without the handler systemd", "scheduling.nodeSelector"},
+		"no node that the class selects": {func(f *Facts) { f.RuntimeClass["scheduling"] = Object{"nodeSelector": Object{"pool": "b"}} },
+			"container runtime", Missing, "no node can run the pods", "nodeSelector"},
+		"old containerd": {func(f *Facts) { node(f, "status.nodeInfo.containerRuntimeVersion", "containerd://2.0.5") },
+			"container runtime", Missing, "node-1 (containerd://2.0.5)", "containerd 2.1"},
+		"old CRI-O": {func(f *Facts) { node(f, "status.nodeInfo.containerRuntimeVersion", "cri-o://1.29.1") },
+			"container runtime", Missing, "cri-o://1.29.1", "CRI-O 1.30"},
+		"kubelet that tells no handlers": {func(f *Facts) { node(f, "status.runtimeHandlers", nil) },
+			"container runtime", Unknown, "node-1 which do not tell", "systemd is configured"},
+		"old kernel": {func(f *Facts) { node(f, "status.nodeInfo.kernelVersion", "6.1.0-40-amd64") },
+			"user namespaces", Missing, "node-1 (6.1.0-40-amd64)", "6.3"},
+		"no user namespaces": {func(f *Facts) {
+			node(f, "status.runtimeHandlers", []any{Object{"name": "systemd", "features": Object{}}})
+		},
+			"user namespaces", Missing, "node-1 whose", "runc 1.2"},
+		"nodes that one must not list": {func(f *Facts) { f.Nodes = nil }, "user namespaces", Unknown, "must not list nodes", "administrator"},
+		"no such class": {func(f *Facts) { f.StorageClassNames = []string{"slow"} },
+			"StorageClass", Missing, "no StorageClass slow", "standard, fast"},
+		"no default class": {func(f *Facts) { f.StorageClasses = f.StorageClasses[1:] },
+			"StorageClass", Missing, "no default", "fast"},
+		"class without a provisioner": {func(f *Facts) { f.StorageClasses[0]["provisioner"] = "kubernetes.io/no-provisioner" },
+			"StorageClass", Unknown, "standard makes no volumes", "PersistentVolume for each node"},
+		"nothing enforces policies":         {func(f *Facts) { f.DaemonSets = []Object{} }, "NetworkPolicy", Unknown, "nothing is found", "administrator"},
+		"DaemonSets that one must not list": {func(f *Facts) { f.DaemonSets = nil }, "NetworkPolicy", Unknown, "must not list", "administrator"},
+		"a verb that is refused": {func(f *Facts) { f.Permissions[0].Allowed = false },
+			"permissions", Missing, "must not patch deployments.apps in namespace fediversity: it is applied", "docs/k8s.md"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := healthy(t)
+			c.change(&f)
+			for _, got := range Examine(f) {
+				if got.Check == c.check && got.Verdict == c.verdict && strings.Contains(got.Message, c.message) && strings.Contains(got.Advice, c.advice) {
+					return
+				}
+			}
+			t.Errorf("no finding %q %s %q %q in %+v", c.check, c.verdict, c.message, c.advice, Examine(f))
+		})
+	}
+}
+
+// Whatever an API server answers, the examination ends with findings.
+func FuzzExamine(f *testing.F) {
+	f.Add(`{"handler": 1, "scheduling": []}`, `{"status": {"runtimeHandlers": [1, {"name": 2}], "nodeInfo": "x"}}`)
+	f.Add(`null`, `{"metadata": {"labels": {"a": 1}}}`)
+	f.Fuzz(func(t *testing.T, class, other string) {
+		var c, o Object
+		if json.Unmarshal([]byte(class), &c) != nil || json.Unmarshal([]byte(other), &o) != nil {
+			return
+		}
+		facts := Facts{RuntimeClass: c, StorageClassNames: []string{"", "a"}, Nodes: []Object{o}, StorageClasses: []Object{o}, DaemonSets: []Object{o}}
+		if len(Examine(facts)) < 5 {
+			t.Errorf("%+v", Examine(facts))
+		}
+	})
+}
