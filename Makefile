@@ -5,6 +5,8 @@ VERSION ?= 0.1.0-dev
 LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/opentofu/opentofu/version.dev=no
 BUILD    = $(GO) build -ldflags '$(LDFLAGS)'
 ENGINE   = github.com/opentofu/opentofu/yuba/...
+# Tests with a tier of their own.
+TIERS    = -e /test/faults -e /test/images -e /test/pods
 
 # One set of flags for the product, its tests and its tools, or Go compiles
 # OpenTofu and Kubernetes once for each set. The race detector needs cgo.
@@ -12,7 +14,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults images race lint demo bench vendor clean
+.PHONY: all build test parity faults images test-pods race lint demo bench vendor clean
 
 all: build
 
@@ -28,7 +30,7 @@ bin/yuba:
 # The everyday loop: all tests, on one control plane that they share. Most of
 # what end-to-end tests do is wait, so more of them run than there are cores.
 test: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/faults -e /test/images)
+	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v $(TIERS))
 
 # All configurations of the comparison with stock tofu; test has a dozen of them.
 parity: bin/yuba stock-tofu
@@ -47,10 +49,20 @@ images: bin/yuba lab stock-tofu
 	test/packages.sh skopeo umoci nix-bin zstd
 	test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/images/...
 
+# Real pods: systemd as PID 1, on a real kubelet with containerd, in namespaces
+# of their own. As root.
+test-pods: bin/yuba lab
+	test/packages.sh gcc libc6-dev libseccomp-dev debootstrap iptables nftables conntrack
+	test/parts.sh build runtime
+	test/parts.sh build rootfs
+	$(GO) test -c -o bin/pods.test ./test/pods
+	YUBA_TEST_ROOTFS="$$(test/parts.sh path rootfs)" YUBA_LAB_FLAGS="-fake-nodes 0 -runtime $$(test/parts.sh path runtime)" \
+		"$$(test/parts.sh path kubelab)" isolate test/run-tests.sh bin/pods.test -test.timeout 20m
+
 # The same as test under the race detector, without the tests that run the
 # built program.
 race: lab
-	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity -e /test/faults -e /test/images)
+	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity $(TIERS))
 
 # The shells and tools that read completions and manual pages are installed when they are missing.
 lint: bin/yuba
