@@ -1,15 +1,16 @@
 package push
 
 import (
-	"bytes"
 	"encoding/binary"
 	"fmt"
 	"hash"
 	"hash/crc32"
+	"sync"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
-	"github.com/klauspost/compress/flate"
 	"github.com/klauspost/compress/zstd"
+
+	"fediversity.eu/yuba/providers/oci/internal/deflate"
 )
 
 // Compression is how layers are sent that their source does not hold compressed. Each is a fixed recipe: level and block
@@ -32,10 +33,10 @@ func CheckCompression(s string) error {
 	return fmt.Errorf("compression %.40q: want %q or %q", s, Gzip, Zstd)
 }
 
-// Blocks are compressed each for itself, in parallel, so the result can't depend on the number of cores. Small blocks keep
-// many pushes at a time in little memory; 256 KiB cost gzip 0.2 % of size, as its window is 32 KiB anyway.
+// Blocks are compressed each for itself, in parallel, so the result can't depend on the number of cores. Small ones keep many
+// pushes at a time in little memory; gzip, whose window is 32 KiB, loses next to nothing by them.
 const (
-	gzipBlock = 256 << 10
+	gzipBlock = deflate.MaxBlock
 	zstdBlock = 1 << 20
 )
 
@@ -47,8 +48,8 @@ type format interface {
 	begin() []byte
 	// count sees each block once, in order, before it's compressed.
 	count(raw []byte)
-	// block compresses.
-	block(dst *bytes.Buffer, raw []byte)
+	// block appends to dst what raw becomes.
+	block(dst, raw []byte) []byte
 	// end returns what follows the last block.
 	end() []byte
 }
@@ -60,13 +61,14 @@ func newFormat(l Layer, c Compression) format {
 	case c == Zstd:
 		return newZstd()
 	}
-	return &gzipFormat{crc: crc32.NewIEEE()}
+	return &gzipFormat{crc: crc32.NewIEEE(), encoders: sync.Pool{New: func() any { return new(deflate.Encoder) }}}
 }
 
 // gzipFormat is one gzip member (RFC 1952).
 type gzipFormat struct {
-	crc  hash.Hash32
-	size uint32
+	crc      hash.Hash32
+	size     uint32
+	encoders sync.Pool
 }
 
 func (*gzipFormat) mediaType() types.MediaType { return types.OCILayer }
@@ -82,14 +84,14 @@ func (f *gzipFormat) count(raw []byte) {
 	f.size += uint32(len(raw))
 }
 
-func (*gzipFormat) block(dst *bytes.Buffer, raw []byte) {
-	flate.StatelessDeflate(dst, raw, false, nil) // a Buffer does not fail
+func (f *gzipFormat) block(dst, raw []byte) []byte {
+	e := f.encoders.Get().(*deflate.Encoder)
+	defer f.encoders.Put(e)
+	return e.Block(dst, raw)
 }
 
 func (f *gzipFormat) end() []byte {
-	var b bytes.Buffer
-	flate.StatelessDeflate(&b, nil, true, nil)
-	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(b.Bytes(), f.crc.Sum32()), f.size)
+	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(deflate.Final(), f.crc.Sum32()), f.size)
 }
 
 // zstdFormat is a row of zstd frames (RFC 8878), which decoders take for one stream.
@@ -111,16 +113,14 @@ func (*zstdFormat) begin() []byte              { return nil }
 func (*zstdFormat) count([]byte)               {}
 func (*zstdFormat) end() []byte                { return nil }
 
-func (f *zstdFormat) block(dst *bytes.Buffer, raw []byte) {
-	dst.Write(f.encoder.EncodeAll(raw, dst.AvailableBuffer()))
-}
+func (f *zstdFormat) block(dst, raw []byte) []byte { return f.encoder.EncodeAll(raw, dst) }
 
 // verbatim passes on what is compressed already.
 type verbatim struct{ mt types.MediaType }
 
-func (v *verbatim) mediaType() types.MediaType        { return v.mt }
-func (*verbatim) blockSize() int                      { return gzipBlock }
-func (*verbatim) begin() []byte                       { return nil }
-func (*verbatim) count([]byte)                        {}
-func (*verbatim) end() []byte                         { return nil }
-func (*verbatim) block(dst *bytes.Buffer, raw []byte) { dst.Write(raw) }
+func (v *verbatim) mediaType() types.MediaType { return v.mt }
+func (*verbatim) blockSize() int               { return gzipBlock }
+func (*verbatim) begin() []byte                { return nil }
+func (*verbatim) count([]byte)                 {}
+func (*verbatim) end() []byte                  { return nil }
+func (*verbatim) block(dst, raw []byte) []byte { return append(dst, raw...) }

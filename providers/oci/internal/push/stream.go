@@ -1,7 +1,6 @@
 package push
 
 import (
-	"bytes"
 	"cmp"
 	"context"
 	"crypto/sha256"
@@ -23,7 +22,7 @@ func parallel() int { return min(runtime.GOMAXPROCS(0), maxParallel) }
 // block is a piece of the layer on its way through the compressor.
 type block struct {
 	raw   []byte
-	out   bytes.Buffer
+	out   []byte
 	ready chan struct{} // has one value when out is complete
 }
 
@@ -110,14 +109,14 @@ func (s *stream) work() {
 		last = err == io.EOF
 		raw := b.raw[:n]
 		s.format.count(raw)
-		b.out.Write(head)
+		b.out = append(b.out, head...)
 		s.order <- b // never full
 		work := func() {
 			if len(raw) > 0 {
-				s.format.block(&b.out, raw)
+				b.out = s.format.block(b.out, raw)
 			}
 			if last {
-				b.out.Write(s.format.end())
+				b.out = append(b.out, s.format.end()...)
 			}
 			b.ready <- struct{}{}
 		}
@@ -144,7 +143,7 @@ func (s *stream) take() *block {
 		if b == nil {
 			b = &block{raw: make([]byte, s.format.blockSize()), ready: make(chan struct{}, 1)}
 		}
-		b.out.Reset()
+		b.out = b.out[:0]
 		return b
 	case <-s.ctx.Done():
 		return nil
@@ -188,7 +187,7 @@ func (s *stream) next() error {
 			return io.EOF
 		}
 		<-b.ready
-		s.held, s.pending = b, b.out.Bytes()
+		s.held, s.pending = b, b.out
 		s.mu.Lock()
 		s.hash.Write(s.pending)
 		s.size += int64(len(s.pending))
