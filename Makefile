@@ -33,9 +33,10 @@ test: bin/yuba lab stock-tofu
 	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v $(TIERS))
 
 # All configurations of the comparison with stock tofu; test has a dozen of them.
-parity: bin/yuba stock-tofu
+parity: bin/yuba stock-tofu vault
 	YUBA_TEST_PARITY=all YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_TOFU="$$(test/parts.sh path tofu)" \
-		$(GO) test -count=1 -timeout 20m ./test/parity
+		YUBA_TEST_VAULT="$$(test/parts.sh path vault)" \
+		$(GO) test -count=1 -timeout 40m ./test/parity
 
 # What is left when yuba is killed or stopped at any moment, and when servers
 # break at any.

@@ -3,10 +3,11 @@
 #   make stock-tofu  builds stock OpenTofu, prints its path
 #   make runtime     builds containerd, runc and network plugins; prints their directory
 #   make rootfs      makes root file systems of nodes; prints their directory
+#   make vault       builds a server with Vault's transit engine, prints its path
 #   make lab-up      starts a test cluster to play with; make lab-down ends it
 LAB_DIR ?= $(or $(XDG_RUNTIME_DIR),/tmp)/yuba-lab
 
-.PHONY: lab stock-tofu runtime rootfs lab-up lab-down
+.PHONY: lab stock-tofu runtime rootfs vault lab-up lab-down
 
 lab:
 	@test/parts.sh build kubelab
@@ -19,6 +20,9 @@ runtime:
 
 rootfs:
 	@test/parts.sh build rootfs
+
+vault:
+	@test/parts.sh build vault
 
 lab-up: lab
 	@test/lab-up.sh "$(LAB_DIR)"

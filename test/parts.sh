@@ -5,7 +5,8 @@
 #   test/parts.sh path PART    prints its path; fails if it isn't built
 #
 # PART is kubelab (the test cluster), tofu (stock OpenTofu), runtime (a directory:
-# containerd, runc, network plugins) or rootfs (a directory: nodes' root file systems).
+# containerd, runc, network plugins) rootfs (a directory: nodes' root file systems)
+# or vault (a server with the transit engine).
 # A part is made by build.sh in its folder and kept under the hash of that folder.
 # The cache is $YUBA_CACHE, by default ~/.cache/yuba-parts.
 set -eu
@@ -22,6 +23,7 @@ kubelab) source=cluster target=lab ;;
 tofu) source=tofu target=stock-tofu ;;
 runtime) source=runtime target=runtime ;;
 rootfs) source=rootfs target=rootfs ;;
+vault) source=vault target=vault ;;
 *) usage ;;
 esac
 GO=${GO:-go}

@@ -1,0 +1,30 @@
+terraform {
+  encryption {
+    key_provider "openbao" "k" {
+      key_name = "yuba"
+    }
+    method "aes_gcm" "m" {
+      keys = key_provider.openbao.k
+    }
+    plan {
+      method   = method.aes_gcm.m
+      enforced = true
+    }
+    state {
+      method   = method.aes_gcm.m
+      enforced = true
+    }
+  }
+}
+
+terraform {
+  backend "http" {}
+}
+
+resource "terraform_data" "a" {
+  input = "x"
+}
+
+output "a" {
+  value = terraform_data.a.output
+}

@@ -1,0 +1,3 @@
+resource "terraform_data" "b" {
+  input = terraform_data.a.output
+}

@@ -1,0 +1,17 @@
+// Package ocikms stands for the seal of that name, whose SDK is not built; see ../README.md.
+package ocikms
+
+import wrapping "github.com/hashicorp/go-kms-wrapping/v2"
+
+// Wrapper is a seal that does nothing.
+type Wrapper struct{ wrapping.Wrapper }
+
+// NewWrapper returns it.
+func NewWrapper() *Wrapper { return &Wrapper{} }
+
+// Names of settings.
+const (
+	KmsConfigKeyId              = "key_id"
+	KmsConfigCryptoEndpoint     = "crypto_endpoint"
+	KmsConfigManagementEndpoint = "management_endpoint"
+)
