@@ -48,4 +48,18 @@ func TestStockTofuOnTheSameState(t *testing.T) {
 
 	stock.Must(0, "destroy", "-auto-approve", "-no-color")
 	w.Unchanged()
+
+	// And back: yuba finds nothing to do for what stock tofu has deployed,
+	// changes it, and ends it.
+	stock.Must(0, "apply", "-auto-approve", "-no-color")
+	w.Must(0, "k8s", "plan", "-detailed-exitcode")
+	w.Group(web("three"), world.Node{Name: "db", Image: lab.Image{Content: "one"}})
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	stock.Export()
+	stock.Must(0, "plan", "-detailed-exitcode", "-no-color")
+	w.Must(0, "k8s", "destroy", "-auto-approve")
+	w.Unchanged()
+	if left := stock.Must(0, "state", "list").Stdout; left != "" {
+		t.Errorf("after yuba's destroy, stock tofu has %s", left)
+	}
 }
