@@ -1,4 +1,4 @@
 #!/bin/sh
 # Builds the server into the file $1; see ../parts.sh.
 set -eu
-"$GO" build -trimpath -o "$1" -ldflags '-s -w' .
+"$GO" build -o "$1" -ldflags '-s -w' .
