@@ -77,6 +77,7 @@ const maxPushes = 4
 type shared struct {
 	sources *source.Store
 	slots   chan struct{}
+	sent    push.Sent
 }
 
 type ociProvider struct{ config config }
@@ -169,7 +170,7 @@ func (p *ociProvider) Configure(ctx context.Context, req provider.ConfigureReque
 	o.Keychain, o.PlainHTTP, o.CAFile, o.UploadHosts = keychain, plain, m.CAFile.ValueString(), uploads
 	o.UserAgent = "yuba/" + p.config.version
 	conn := registry.New(o)
-	c := &client{Client: conn, pusher: push.New(conn, push.Compression(compression)), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress, message: p.config.message}
+	c := &client{Client: conn, pusher: push.New(conn, push.Compression(compression), &p.config.shared.sent), shared: p.config.shared, credentials: keychain.String(), progress: p.config.progress, message: p.config.message}
 	resp.ResourceData, resp.EphemeralResourceData = c, c
 }
 

@@ -4,6 +4,7 @@ package push
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"crypto/sha256"
 	"encoding/hex"
@@ -57,17 +58,17 @@ type DigestError struct{ Want, Got string }
 
 func (e *DigestError) Error() string { return fmt.Sprintf("digest is %s and not %s", e.Got, e.Want) }
 
-// Pusher pushes images. It remembers which layers it has brought where, and does not bring them twice. It's safe for
-// concurrent use; memory and connections are those of one upload for each Push that runs.
+// Pusher pushes images. It's safe for concurrent use; memory and connections are those of one upload for each Push that
+// runs.
 type Pusher struct {
 	client      *registry.Client
 	compression Compression
-	flights     flights
+	sent        *Sent
 }
 
-// New makes a Pusher. The zero Compression is Gzip.
-func New(c *registry.Client, compression Compression) *Pusher {
-	return &Pusher{client: c, compression: compression}
+// New makes a Pusher. The zero Compression is Gzip. Layers that are in sent are not sent again, where the registry has them.
+func New(c *registry.Client, compression Compression, sent *Sent) *Pusher {
+	return &Pusher{client: c, compression: cmp.Or(compression, Gzip), sent: sent}
 }
 
 // Push uploads the image under the tag, and returns the digest that the registry then gives for the tag.
@@ -118,12 +119,12 @@ func (p *Pusher) layers(ctx context.Context, u *uploader, layers []Layer) ([]v1.
 		left, keys = append(left, i), append(keys, key(u, l))
 	}
 	for len(left) > 0 {
-		at, f, mine := p.flights.claim(left, keys)
+		at, f, mine := p.sent.claim(left, keys)
 		i := left[at]
 		var err error
 		if mine {
 			out[i], err = u.layer(ctx, layers[i], nil, u.repo)
-			p.flights.end(keys[i], f, out[i], u.repo, err)
+			p.sent.end(keys[i], f, out[i], u.repo, err)
 		} else if err = f.wait(ctx); err == nil && !f.landed {
 			continue // who began has failed; perhaps this Push can
 		} else if err == nil {

@@ -169,7 +169,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	var m runtime.MemStats
 	runtime.ReadMemStats(&m)
 	start, peak, next := m.HeapAlloc, uint64(0), int64(0)
-	_, err = New(c, Gzip).Push(t.Context(), repo.Tag("1"), Image{Config: a.Config, Layers: []Layer{{DiffID: a.Layers[0].DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
+	_, err = New(c, Gzip, new(Sent)).Push(t.Context(), repo.Tag("1"), Image{Config: a.Config, Layers: []Layer{{DiffID: a.Layers[0].DiffID, Open: func(ctx context.Context) (io.ReadCloser, error) {
 		return a.Layers[0].Open(ctx, func(n int64) {
 			if n >= next {
 				next = n + 8<<20
@@ -220,7 +220,7 @@ func TestNothingRunsOn(t *testing.T) {
 				t.Fatal(err)
 			}
 			open := 0
-			_, err = New(client, Gzip).Push(t.Context(), repo.Tag("1"), Image{Config: []byte("{}"), Layers: []Layer{{DiffID: diffID(b),
+			_, err = New(client, Gzip, new(Sent)).Push(t.Context(), repo.Tag("1"), Image{Config: []byte("{}"), Layers: []Layer{{DiffID: diffID(b),
 				Open: func(context.Context) (io.ReadCloser, error) {
 					open++
 					return &closeCounter{Reader: c.source(bytes.NewReader(b)), open: &open}, nil

@@ -26,6 +26,7 @@ const (
 	maxPieceSize = 64 << 20
 	// minAdvance is how much more a registry must have after an attempt for the next ones to be counted anew.
 	minAdvance = 64 << 10
+	maxRefused = 3
 )
 
 // uploader brings blobs into one repository.
@@ -62,6 +63,7 @@ type upload struct {
 	to       *url.URL // where the next request goes; nil: there is no upload
 	held     int64    // of so many bytes the registry has said that it has them
 	minPiece int64
+	refused  int // how often, one after the other, the registry wanted no piece that begins where it said
 	// whole: it can't go on after a cut, or not so that the outcome is good.
 	whole bool
 
@@ -296,14 +298,18 @@ func (up *upload) pieces(ctx context.Context) error {
 		req.Header.Set("Content-Range", fmt.Sprintf("%d-%d", up.held, end-1))
 		resp, err := up.session.Do(req, http.StatusAccepted, http.StatusNoContent, http.StatusCreated)
 		if err != nil {
-			// It does not take pieces, or not these.
-			if status := (*transport.Error)(nil); errors.As(err, &status) && status.StatusCode/100 == 4 && !status.Temporary() {
-				up.whole = true
-				return fmt.Errorf("%w: %w", registry.ErrAgain, err)
+			status := (*transport.Error)(nil)
+			if !errors.As(err, &status) || status.StatusCode/100 != 4 || status.Temporary() {
+				return err
 			}
-			return err
+			// It does not take pieces, or not this one: it may have been busy with the rest of the request that was
+			// cut when it said how much it has.
+			up.refused++
+			up.whole = up.refused == maxRefused || status.StatusCode != http.StatusRequestedRangeNotSatisfiable
+			return fmt.Errorf("%w: %w", registry.ErrAgain, err)
 		}
 		resp.Body.Close()
+		up.refused = 0
 		if up.to, err = up.session.Upload(resp); err != nil {
 			return err
 		}

@@ -8,8 +8,9 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 )
 
-// flights are the layers that are on their way to a registry, or have come there.
-type flights struct {
+// Sent remembers which layers are on their way to a registry, or have come there, and what they have become. The zero Sent
+// is empty; it may be shared by several Pushers, and is safe for concurrent use.
+type Sent struct {
 	mu sync.Mutex
 	m  map[string]*flight
 }
@@ -24,21 +25,21 @@ type flight struct {
 
 // key names a layer in a registry.
 func key(u *uploader, l Layer) string {
-	k := u.repo.RegistryStr() + " " + l.DiffID
+	as := string(u.compression)
 	if l.Blob != nil {
-		k += " " + l.Blob.Digest.String()
+		as = l.Blob.Digest.String()
 	}
-	return k
+	return u.repo.RegistryStr() + " " + l.DiffID + " " + as
 }
 
 // claim chooses what to do next of the layers in left, whose keys are keys[left[i]]: one that has landed, else one that
 // nobody has begun with, else wait for one that somebody else is bringing. mine: the caller brings it, and must call end.
-func (fs *flights) claim(left []int, keys []string) (at int, f *flight, mine bool) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
+func (s *Sent) claim(left []int, keys []string) (at int, f *flight, mine bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	begin := -1
 	for at, i := range left {
-		f := fs.m[keys[i]]
+		f := s.m[keys[i]]
 		if f != nil && f.over() {
 			return at, f, false
 		}
@@ -47,23 +48,23 @@ func (fs *flights) claim(left []int, keys []string) (at int, f *flight, mine boo
 		}
 	}
 	if begin < 0 {
-		return 0, fs.m[keys[left[0]]], false
+		return 0, s.m[keys[left[0]]], false
 	}
-	if fs.m == nil {
-		fs.m = map[string]*flight{}
+	if s.m == nil {
+		s.m = map[string]*flight{}
 	}
 	f = &flight{done: make(chan struct{})}
-	fs.m[keys[left[begin]]] = f
+	s.m[keys[left[begin]]] = f
 	return begin, f, true
 }
 
 // end says what became of a layer. One that has failed is as if nobody had begun.
-func (fs *flights) end(key string, f *flight, what v1.Descriptor, where name.Repository, err error) {
-	fs.mu.Lock()
-	defer fs.mu.Unlock()
+func (s *Sent) end(key string, f *flight, what v1.Descriptor, where name.Repository, err error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	f.what, f.where, f.landed = what, where, err == nil
 	if err != nil {
-		delete(fs.m, key)
+		delete(s.m, key)
 	}
 	close(f.done)
 }
