@@ -1,6 +1,7 @@
 package oci
 
 import (
+	"context"
 	"crypto/sha256"
 	"errors"
 	"fmt"
@@ -8,10 +9,12 @@ import (
 	"net/http"
 	"net/http/httputil"
 	"net/url"
+	"os"
 	"strings"
 	"sync"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	"fediversity.eu/yuba/test/image"
 	"fediversity.eu/yuba/test/providertest"
@@ -46,6 +49,16 @@ func (r *testRegistry) forward(d *distribution) *atomic.Int64 {
 	return sent
 }
 
+// uploaded is how many bytes the registry has of uploads that are not committed.
+func (d *distribution) uploaded() (n int64) {
+	for _, f := range d.files("/_uploads/") {
+		if info, err := os.Stat(f); err == nil {
+			n += info.Size()
+		}
+	}
+	return n
+}
+
 // cutAfter ends each request with content after so many bytes, as a proxy with little patience would.
 func cutAfter(n int64) func(http.ResponseWriter, *http.Request, http.Handler) bool {
 	return func(w http.ResponseWriter, req *http.Request, next http.Handler) bool {
@@ -72,20 +85,29 @@ func cutAfter(n int64) func(http.ResponseWriter, *http.Request, http.Handler) bo
 // An upload that is cut goes on where the registry says, however often it's cut: what has arrived is not sent again.
 func TestUploadGoesOnAfterACut(t *testing.T) {
 	const size = 24 << 20
-	config := func(r *testRegistry) providertest.Values {
+	values := func(r *testRegistry) providertest.Values {
 		return providertest.Values{"repository": r.Host + "/ns/node", "tag": "1",
 			"source": archiveOf(t, image.Spec{Files: map[string][]byte{"noise": noise(size)}})}
 	}
 	calm := newRegistry(t)
 	reference := newImage(t)
-	ok(t, reference.Plan(t.Context(), config(calm)).Apply(t.Context(), nil))
+	ok(t, reference.Plan(t.Context(), values(calm)).Apply(t.Context(), nil))
 
 	d := startDistribution(t)
 	r := newRegistry(t)
 	sent := r.forward(d)
 	r.setFault(cutAfter(3 << 20))
-	img := newImage(t)
-	ok(t, img.Plan(t.Context(), config(r)).Apply(t.Context(), nil))
+	// In place of the pause between two attempts: until the registry has written what it had in its buffers at the cut.
+	settle := func(c *config) {
+		c.registry.Sleep = func(ctx context.Context, _ time.Duration) error {
+			for before, now := int64(-1), d.uploaded(); before != now && ctx.Err() == nil; before, now = now, d.uploaded() {
+				time.Sleep(50 * time.Millisecond)
+			}
+			return ctx.Err()
+		}
+	}
+	img := (&setup{opts: []Option{settle}}).image(t)
+	ok(t, img.Plan(t.Context(), values(r)).Apply(t.Context(), nil))
 	if img.State["digest"] != reference.State["digest"] {
 		t.Errorf("digest %v, without cuts %v", img.State["digest"], reference.State["digest"])
 	}
