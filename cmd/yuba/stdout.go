@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"syscall"
 
 	"golang.org/x/term"
 )
@@ -30,6 +31,9 @@ func watch(stdout, stderr *os.File) (out, err *os.File, finish func() error) {
 		_, err := io.Copy(stdout, r)
 		if err != nil {
 			_, _ = io.Copy(io.Discard, r) // what runs must not be held up
+		}
+		if errors.Is(err, syscall.EPIPE) {
+			err = nil // a reader that leaves, such as head, has what it wanted
 		}
 		lost <- err
 	}()

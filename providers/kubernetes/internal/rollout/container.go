@@ -68,8 +68,9 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 		v.message = "running, not ready"
 		v.detail = []string{fmt.Sprintf("container %s runs since %s and is not ready", name, str(running, "startedAt"))}
 		if restarts > 0 {
-			v.message = fmt.Sprintf("running, not ready, %d restarts", restarts)
-			v.detail[0] += fmt.Sprintf("; it was restarted %d times%s", restarts, exitNote(obj(c, "lastState", "terminated")))
+			last := exitNote(obj(c, "lastState", "terminated"))
+			v.message = fmt.Sprintf("running, not ready, %d restarts%s", restarts, last)
+			v.detail[0] += fmt.Sprintf("; it was restarted %d times%s", restarts, last)
 			if restarts >= crashes {
 				v.stuck, v.held = key("CrashLoopBackOff"), true
 			}
