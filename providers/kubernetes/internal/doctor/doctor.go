@@ -130,7 +130,7 @@ func runtimeClass(f Facts) []Finding {
 		runtime.Advice = "configure it there, or let scheduling.nodeSelector of the RuntimeClass choose the nodes that have it"
 	case len(old) > 0:
 		runtime.Verdict, runtime.Message = Missing, some("node", old)+" with a container runtime that can't give a writable cgroup file system in a user namespace"
-		runtime.Advice = "upgrade to containerd 2.1 or newer, or to CRI-O 1.30 or newer (docs/runtime-class.md)"
+		runtime.Advice = "upgrade to containerd 2.1 or newer, or to CRI-O 1.30 or newer besides 1.35.0 (docs/runtime-class.md)"
 	case len(silent) > 0:
 		runtime.Verdict, runtime.Message = Unknown, fmt.Sprintf("%s which do not tell their handlers", some("node", silent))
 		runtime.Advice = "see that the handler " + handler + " is configured there"
@@ -143,8 +143,9 @@ func runtimeClass(f Facts) []Finding {
 var runtimeVersion = regexp.MustCompile(`^([a-z-]+)://v?(\d+)\.(\d+)`)
 
 // tooOld says that a container runtime lacks what a handler for systemd needs:
-// containerd's cgroup_writable came with 2.1, CRI-O's user namespaces and
-// writable cgroup annotation are older than any supported version.
+// containerd's cgroup_writable came with 2.1; CRI-O mounts the cgroup tree
+// writable for /sbin/init since long, and 1.35.0 alone does not give it to the
+// pod's root (https://github.com/cri-o/cri-o/commit/e826ac15c7).
 func tooOld(version string) bool {
 	m := runtimeVersion.FindStringSubmatch(version)
 	if m == nil {
@@ -156,7 +157,7 @@ func tooOld(version string) bool {
 	case "containerd":
 		return major < 2 || major == 2 && minor < 1
 	case "cri-o":
-		return major < 1 || major == 1 && minor < 30
+		return major < 1 || major == 1 && minor < 30 || version == "cri-o://1.35.0"
 	}
 	return false
 }

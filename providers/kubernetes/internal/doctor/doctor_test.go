@@ -45,6 +45,43 @@ func TestHealthyClusterLacksNothing(t *testing.T) {
 	}
 }
 
+// What a node with kubelet 1.37.2, containerd 2.4.2 and runc 1.5.3 told of
+// itself: without what the checks could not care about (addresses, conditions,
+// images).
+const recorded = `{
+	"apiVersion": "v1", "kind": "Node",
+	"metadata": {"labels": {"beta.kubernetes.io/arch": "amd64", "beta.kubernetes.io/os": "linux", "kubernetes.io/arch": "amd64",
+		"kubernetes.io/hostname": "node-1", "kubernetes.io/os": "linux"}, "name": "node-1"},
+	"spec": {"podCIDR": "10.128.0.0/22", "podCIDRs": ["10.128.0.0/22"]},
+	"status": {
+		"allocatable": {"cpu": "2", "memory": "24684092Ki", "pods": "110"},
+		"declaredFeatures": ["ExtendWebSocketsToKubelet", "InPlacePodLevelResourcesVerticalScaling", "InPlacePodVerticalScalingInitContainers",
+			"RestartAllContainersOnContainerExits"],
+		"features": {"supplementalGroupsPolicy": true},
+		"nodeInfo": {"architecture": "amd64", "containerRuntimeVersion": "containerd://2.4.2", "kernelVersion": "6.18.44-fc-v657",
+			"kubeProxyVersion": "", "kubeletVersion": "v1.37.2", "operatingSystem": "linux", "osImage": "Debian GNU/Linux 12 (bookworm)",
+			"runningInUserNamespace": false},
+		"runtimeHandlers": [
+			{"features": {"recursiveReadOnlyMounts": true, "userNamespaces": true}, "name": ""},
+			{"features": {"recursiveReadOnlyMounts": true, "userNamespaces": true}, "name": "runc"},
+			{"features": {"recursiveReadOnlyMounts": true, "userNamespaces": true}, "name": "systemd"}]}}`
+
+func TestRecordedNodeLacksNothing(t *testing.T) {
+	f := healthy(t)
+	f.Nodes = []Object{object(t, recorded)}
+	for _, finding := range Examine(f) {
+		if finding.Verdict != OK {
+			t.Errorf("%+v", finding)
+		}
+	}
+	f.RuntimeClass["handler"] = "gvisor"
+	for _, finding := range Examine(f) {
+		if finding.Check == "container runtime" && finding.Verdict != Missing {
+			t.Errorf("with a handler that the node does not have: %+v", finding)
+		}
+	}
+}
+
 func TestEachThingThatLacksIsSaidWithWhatToDo(t *testing.T) {
 	node := func(f *Facts, path string, value any) {
 		o, keys := f.Nodes[0], strings.Split(path, ".")
@@ -75,6 +112,8 @@ func TestEachThingThatLacksIsSaidWithWhatToDo(t *testing.T) {
 			"container runtime", Missing, "node-1 (containerd://2.0.5)", "containerd 2.1"},
 		"old CRI-O": {func(f *Facts) { node(f, "status.nodeInfo.containerRuntimeVersion", "cri-o://1.29.1") },
 			"container runtime", Missing, "cri-o://1.29.1", "CRI-O 1.30"},
+		"CRI-O that keeps the cgroup": {func(f *Facts) { node(f, "status.nodeInfo.containerRuntimeVersion", "cri-o://1.35.0") },
+			"container runtime", Missing, "cri-o://1.35.0", "besides 1.35.0"},
 		"kubelet that tells no handlers": {func(f *Facts) { node(f, "status.runtimeHandlers", nil) },
 			"container runtime", Unknown, "node-1 which do not tell", "systemd is configured"},
 		"old kernel": {func(f *Facts) { node(f, "status.nodeInfo.kernelVersion", "6.1.0-40-amd64") },
