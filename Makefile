@@ -58,7 +58,7 @@ test-pods: bin/yuba lab
 	test/parts.sh build rootfs
 	$(GO) test -c -o bin/pods.test ./test/pods
 	YUBA_TEST_ROOTFS="$$(test/parts.sh path rootfs)" YUBA_LAB_FLAGS="-fake-nodes 0 -runtime $$(test/parts.sh path runtime)" \
-		"$$(test/parts.sh path kubelab)" isolate test/run-tests.sh bin/pods.test -test.timeout 20m
+		"$$(test/parts.sh path kubelab)" isolate test/run-tests.sh bin/pods.test -test.parallel 8 -test.timeout 20m
 
 # The same as test under the race detector, without the tests that run the
 # built program.

@@ -4,7 +4,8 @@ const (
 	// searchPath is where the kubelet finds systemctl in the container when it
 	// runs the probe and the hook: on NixOS in the running system's profile
 	// only, elsewhere in /usr/bin or /bin. systemd does not take it over: PID 1
-	// starts its services with a search path of its own.
+	// starts its services with a search path of its own. Debian's nodes get on
+	// with the runtime's default.
 	searchPath = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 	// gracePeriod is in seconds, and more than the 90 s that systemd gives a
@@ -15,6 +16,8 @@ const (
 // memoryVolumes are the paths that systemd needs as file systems of their own
 // and can't mount itself, because the pod has no capability outside of its
 // user namespace. The sizes keep a node from taking all memory of its host.
+// Without /tmp Debian 12 (systemd 252) gets on, as its tmp.mount is off;
+// Debian 13 (257) is degraded.
 var memoryVolumes = []struct{ name, path, size string }{
 	{"run", "/run", "256Mi"},
 	{"run-lock", "/run/lock", "8Mi"},
@@ -51,8 +54,11 @@ func (t target) podSpec() expr {
 		// What a node image is must not depend on the archive's configuration:
 		// an archive without a command would run a shell, or nothing.
 		{"command", list(str("/sbin/init"))},
-		// systemd takes the machine ID from container_uuid, and only when
-		// container tells it that it runs in one.
+		// systemd takes the machine ID from container_uuid, when it knows that
+		// it runs in a container. It is told so by container
+		// (https://systemd.io/CONTAINER_INTERFACE/). systemd 252 and 257 also
+		// find out by the cgroup namespace; NixOS's stage 2 knows by nothing
+		// else and would remount / without it.
 		{"env", list(
 			env("container", str("oci")),
 			env("container_uuid", ref(append(t.uuidAddr(), "result")...)),

@@ -11,6 +11,7 @@ import (
 // The independent tests of user stories 1 and 2 and what follows from them, on
 // one group: one node with each systemd.
 func TestNodesBootStayAndAreSetBack(t *testing.T) {
+	t.Parallel()
 	w := world.New(t)
 	version := func(v string) map[string]string { return map[string]string{"etc/node-version": v} }
 	a1 := node("a", "one", rootfs(t, systemd252, version("one")))
@@ -98,6 +99,7 @@ func TestNodesBootStayAndAreSetBack(t *testing.T) {
 
 	// A failed unit: told of, and set back. Twice.
 	group(w, node("a", "three", rootfs(t, systemd252, brokenUnit)), b1)
+	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "40s" })
 	for range 2 {
 		r := w.Must(1, "k8s", "apply", "-auto-approve")
 		for _, want := range []string{"broken.service", "the database is not there", "set back"} {

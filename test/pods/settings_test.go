@@ -1,0 +1,285 @@
+package pods
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/google/go-containerregistry/pkg/name"
+	"github.com/google/go-containerregistry/pkg/v1/mutate"
+	"github.com/google/go-containerregistry/pkg/v1/remote"
+
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
+)
+
+type object = map[string]any
+
+// A setting of the pod is left out of a copy of a node's pod, and something
+// breaks that a user would see. The same must not be seen on the node itself.
+func TestEachSettingOfThePodIsNeeded(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	group(w, node("a", "one", rootfs(t, systemd252, unitsInOrder)), node("b", "one", rootfs(t, systemd257, unitsInOrder)))
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	w.Lab.Apply(t, w.Namespace, `{"apiVersion": "v1", "kind": "Service", "metadata": {"name": "other"}, "spec": {"ports": [{"port": 80}]}}`)
+	plain := map[string]string{}
+	for _, n := range []string{"a", "b"} {
+		plain[n] = withoutConfiguration(t, w.Get("deployment/"+n, world.ImagePath))
+	}
+
+	type look func(p looked) error
+	cases := []struct {
+		name    string
+		nodes   string // a has systemd 252, b 257
+		without func(spec, container object, node string)
+		broken  look
+	}{
+		{"run", "ab", withoutMount("/run"), crashes("Failed to mount tmpfs")},
+		{"run-lock", "a", withoutMount("/run/lock"), crashes("Failed to mount tmpfs")},
+		{"run-lock", "b", withoutMount("/run/lock"), degraded("run-lock.mount")},
+		{"tmp", "b", withoutMount("/tmp"), degraded("tmp.mount")},
+		{"uuid", "ab", withoutEnv("container_uuid"), func(p looked) error {
+			uuid := w.Get("deployment/"+p.node, `.spec.template.spec.containers[0].env[?(@.name=="container_uuid")].value`)
+			return p.ready(p.in("cat", "/etc/machine-id"), func(id string) bool { return id != "" && id != strings.ReplaceAll(uuid, "-", "") })
+		}},
+		{"class", "ab", func(spec, _ object, _ string) { delete(spec, "runtimeClassName") },
+			crashes("Failed to create /init.scope control group: Read-only file system")},
+		{"users", "b", func(spec, _ object, _ string) { delete(spec, "hostUsers") }, func(p looked) error {
+			return p.ready(p.in("cat", "/proc/self/uid_map"), func(s string) bool { f := strings.Fields(s); return len(f) > 1 && f[1] == "0" })
+		}},
+		{"tty", "ab", func(_, c object, _ string) { delete(c, "tty") }, func(p looked) error {
+			return p.ready(p.log(), func(s string) bool { return !strings.Contains(s, "Welcome to") })
+		}},
+		{"token", "b", func(spec, _ object, _ string) { delete(spec, "automountServiceAccountToken") }, func(p looked) error {
+			return p.ready(p.in("sh", "-c", "cat /var/run/secrets/kubernetes.io/serviceaccount/token || :"), func(s string) bool { return s != "" })
+		}},
+		{"links", "b", func(spec, _ object, _ string) { delete(spec, "enableServiceLinks") }, func(p looked) error {
+			return p.ready(p.in("cat", "/proc/1/environ"), func(s string) bool { return strings.Contains(s, "OTHER_SERVICE_HOST=") })
+		}},
+		{"hostname", "b", func(spec, _ object, _ string) { delete(spec, "hostname") }, func(p looked) error {
+			return p.ready(p.in("hostname"), func(s string) bool { return s != p.node })
+		}},
+		{"command", "b", func(_, c object, n string) { delete(c, "command"); c["image"] = plain[n] }, func(p looked) error {
+			if got := p.get(".status.containerStatuses[0].state.waiting.message"); !strings.Contains(got, "no command specified") {
+				return fmt.Errorf("it waits with %q", got)
+			}
+			return nil
+		}},
+		// Ready says nothing then: /tmp is left out, too, and systemd is degraded.
+		{"probe", "b", func(s, c object, n string) { withoutMount("/tmp")(s, c, n); delete(c, "readinessProbe") }, func(p looked) error {
+			return p.ready(p.in("sh", "-c", "systemctl is-system-running || :"), func(s string) bool { return s == "degraded" })
+		}},
+	}
+	nodes := map[string]looked{}
+	for _, n := range []string{"a", "b"} {
+		nodes[n] = looked{w, n, podOf(t, w, n).Metadata.Name}
+	}
+	for _, c := range cases { // all at once, to be looked at one after the other
+		for _, n := range strings.Split(c.nodes, "") {
+			copyOf(t, w, n, n+"-"+c.name, func(spec, container object) { c.without(spec, container, n) })
+		}
+	}
+	hook := stopped(t, w, plain)
+	for _, c := range cases {
+		for _, n := range strings.Split(c.nodes, "") {
+			p := looked{w, n, n + "-" + c.name}
+			lab.Eventually(t, p.name+" to be broken", func() error { return c.broken(p) })
+			if c.broken(nodes[n]) == nil {
+				t.Errorf("%s with all settings has what %s has", n, p.name)
+			}
+		}
+	}
+	hook()
+}
+
+// unitsInOrder write to the volume when they are stopped.
+var unitsInOrder = map[string]string{
+	"etc/systemd/system/first.service": "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n" +
+		"ExecStop=/bin/sh -c 'echo first >>/var/lib/stopped'\n",
+	"etc/systemd/system/second.service": "[Unit]\nAfter=first.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n" +
+		"ExecStop=/bin/sh -c 'sleep 1; echo second >>/var/lib/stopped'\n",
+	"etc/systemd/system/multi-user.target.wants/first.service":  "->/etc/systemd/system/first.service",
+	"etc/systemd/system/multi-user.target.wants/second.service": "->/etc/systemd/system/second.service",
+}
+
+// stopped starts pods with and without the hook that stops systemd, of an image
+// that names no stop signal. The function that it returns deletes them and looks
+// at their volumes.
+func stopped(t *testing.T, w *world.World, images map[string]string) func() {
+	t.Helper()
+	want := map[string]string{}
+	for _, n := range []string{"a", "b"} {
+		for _, hook := range []bool{true, false} {
+			pod := fmt.Sprintf("%s-hook-%v", n, hook)
+			w.Lab.Apply(t, w.Namespace, `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "`+pod+`"},
+				"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "resources": {"requests": {"storage": "1Gi"}}}}`)
+			copyOf(t, w, n, pod, func(spec, c object) {
+				c["image"] = images[n]
+				volumes := spec["volumes"].([]any)
+				volumes[stateVolume(volumes)] = object{"name": "state", "persistentVolumeClaim": object{"claimName": pod}}
+				if want[pod] = "second\nfirst\n"; hook {
+					spec["terminationGracePeriodSeconds"] = 120
+				} else {
+					want[pod] = ""
+					delete(c, "lifecycle")
+				}
+			})
+		}
+	}
+	return func() {
+		t.Helper()
+		pods := []string{"delete", "pod", "-n", w.Namespace, "--wait=true"}
+		for pod := range want {
+			w.Kubectl("wait", "pod/"+pod, "-n", w.Namespace, "--for=condition=Ready", "--timeout=120s")
+			pods = append(pods, pod)
+		}
+		w.Kubectl(pods...)
+		for pod, want := range want {
+			volume := w.Get("pvc/"+pod, ".spec.volumeName")
+			data, err := os.ReadFile(filepath.Join(w.Kubectl("get", "pv", volume, "-o", "jsonpath={.spec.local.path}"), "stopped"))
+			if err != nil && !errors.Is(err, os.ErrNotExist) {
+				t.Fatal(err)
+			}
+			if got := string(data); got != want {
+				t.Errorf("the units of %s that were stopped are %q, want %q", pod, got, want)
+			}
+		}
+	}
+}
+
+// copyOf makes a pod that differs from the node's in what change does, and in
+// its volume, which is empty and its own.
+func copyOf(t *testing.T, w *world.World, node, name string, change func(spec, container object)) {
+	t.Helper()
+	var d struct {
+		Spec struct{ Template struct{ Spec object } }
+	}
+	if err := json.Unmarshal([]byte(w.Kubectl("get", "deployment", node, "-n", w.Namespace, "-o", "json")), &d); err != nil {
+		t.Fatal(err)
+	}
+	spec := d.Spec.Template.Spec
+	volumes := spec["volumes"].([]any)
+	volumes[stateVolume(volumes)] = object{"name": "state", "emptyDir": object{}}
+	spec["terminationGracePeriodSeconds"] = 5
+	change(spec, spec["containers"].([]any)[0].(object))
+	pod, err := json.Marshal(object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name}, "spec": spec})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Lab.Apply(t, w.Namespace, string(pod))
+}
+
+func stateVolume(volumes []any) int {
+	return slices.IndexFunc(volumes, func(v any) bool { return v.(object)["name"] == "state" })
+}
+
+func withoutMount(path string) func(spec, container object, node string) {
+	return func(_, c object, _ string) {
+		c["volumeMounts"] = slices.DeleteFunc(c["volumeMounts"].([]any), func(v any) bool { return v.(object)["mountPath"] == path })
+	}
+}
+
+func withoutEnv(name string) func(spec, container object, node string) {
+	return func(_, c object, _ string) {
+		c["env"] = slices.DeleteFunc(c["env"].([]any), func(v any) bool { return v.(object)["name"] == name })
+	}
+}
+
+// withoutConfiguration pushes the image once more, as one that names neither a
+// command nor a stop signal.
+func withoutConfiguration(t *testing.T, image string) string {
+	t.Helper()
+	ref, err := name.NewDigest(image)
+	if err != nil {
+		t.Fatal(err)
+	}
+	img, err := remote.Image(ref)
+	if err != nil {
+		t.Fatal(err)
+	}
+	file, err := img.ConfigFile()
+	if err != nil {
+		t.Fatal(err)
+	}
+	config := file.Config
+	config.StopSignal, config.Cmd, config.Entrypoint = "", nil, nil
+	if img, err = mutate.Config(img, config); err != nil {
+		t.Fatal(err)
+	}
+	if err := remote.Write(ref.Context().Tag("plain"), img); err != nil {
+		t.Fatal(err)
+	}
+	digest, err := img.Digest()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return ref.Context().Digest(digest.String()).String()
+}
+
+// looked is a pod that is looked at: the node's own or a copy of it.
+type looked struct {
+	w          *world.World
+	node, name string
+}
+
+func (p looked) get(path string) string { return p.w.Get("pod/"+p.name, path) }
+
+func (p looked) isReady() bool {
+	return p.get(`.status.conditions[?(@.type=="Ready")].status`) == "True"
+}
+
+// log is what the container wrote since it was started last.
+func (p looked) log() func() (string, error) {
+	return func() (string, error) { return p.w.Kubectl("logs", p.name, "-n", p.w.Namespace), nil }
+}
+
+func (p looked) in(command ...string) func() (string, error) {
+	return func() (string, error) { return tryIn(p.w, p.w.Namespace, p.name, command...) }
+}
+
+// ready says no error when the pod is ready and has what is looked for.
+func (p looked) ready(see func() (string, error), is func(string) bool) error {
+	if !p.isReady() {
+		return errors.New("it is not ready")
+	}
+	got, err := see()
+	if err == nil && !is(got) {
+		err = fmt.Errorf("it has %q", got)
+	}
+	return err
+}
+
+// crashes is about a pod whose container ends, and says why.
+func crashes(why string) func(looked) error {
+	return func(p looked) error {
+		if p.get(".status.containerStatuses[0].restartCount") == "0" {
+			return errors.New("it has not ended")
+		}
+		if got, _ := p.log()(); !strings.Contains(got, why) {
+			return fmt.Errorf("it said %q", got)
+		}
+		return nil
+	}
+}
+
+// degraded is about a pod that runs and never gets ready, for a unit's sake.
+func degraded(unit string) func(looked) error {
+	return func(p looked) error {
+		got, err := p.in("sh", "-c", "systemctl is-system-running; systemctl --failed --plain --no-legend")()
+		switch {
+		case err != nil:
+			return err
+		case !strings.HasPrefix(got, "degraded\n"+unit+" "):
+			return fmt.Errorf("it is %q", got)
+		case p.isReady():
+			return errors.New("it is ready")
+		}
+		return nil
+	}
+}
