@@ -4,8 +4,7 @@ const (
 	// searchPath is where the kubelet finds systemctl in the container when it
 	// runs the probe and the hook: on NixOS in the running system's profile
 	// only, elsewhere in /usr/bin or /bin. systemd does not take it over: PID 1
-	// starts its services with a search path of its own. Debian's nodes get on
-	// with the runtime's default.
+	// starts its services with a search path of its own.
 	searchPath = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 	// gracePeriod is in seconds, and more than the 90 s that systemd gives a

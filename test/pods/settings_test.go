@@ -71,6 +71,13 @@ func TestEachSettingOfThePodIsNeeded(t *testing.T) {
 			}
 			return nil
 		}},
+		{"path", "b", func(s, c object, n string) { withoutEnv("PATH")(s, c, n); c["image"] = plain[n] }, func(p looked) error {
+			got := w.Kubectl("get", "events", "-n", w.Namespace, "--field-selector=reason=Unhealthy,involvedObject.name="+p.name, "-o", "jsonpath={.items[*].message}")
+			if !strings.Contains(got, "executable file not found") {
+				return fmt.Errorf("its probe says %q", got)
+			}
+			return nil
+		}},
 		// Ready says nothing then: /tmp is left out, too, and systemd is degraded.
 		{"probe", "b", func(s, c object, n string) { withoutMount("/tmp")(s, c, n); delete(c, "readinessProbe") }, func(p looked) error {
 			return p.ready(p.in("sh", "-c", "systemctl is-system-running || :"), func(s string) bool { return s == "degraded" })
@@ -192,7 +199,7 @@ func withoutEnv(name string) func(spec, container object, node string) {
 }
 
 // withoutConfiguration pushes the image once more, as one that names neither a
-// command nor a stop signal.
+// command nor a stop signal, and a search path without systemctl.
 func withoutConfiguration(t *testing.T, image string) string {
 	t.Helper()
 	ref, err := name.NewDigest(image)
@@ -209,6 +216,7 @@ func withoutConfiguration(t *testing.T, image string) string {
 	}
 	config := file.Config
 	config.StopSignal, config.Cmd, config.Entrypoint = "", nil, nil
+	config.Env = []string{"PATH=/nowhere"}
 	if img, err = mutate.Config(img, config); err != nil {
 		t.Fatal(err)
 	}
