@@ -83,16 +83,23 @@ func TestEachSettingOfThePodIsNeeded(t *testing.T) {
 			return p.ready(p.in("sh", "-c", "systemctl is-system-running || :"), func(s string) bool { return s == "degraded" })
 		}},
 	}
-	nodes := map[string]looked{}
+	nodes, specs := map[string]looked{}, map[string]string{}
 	for _, n := range []string{"a", "b"} {
 		nodes[n] = looked{w, n, podOf(t, w, n).Metadata.Name}
+		specs[n] = w.Get("deployment/"+n, ".spec.template.spec")
 	}
-	for _, c := range cases { // all at once, to be looked at one after the other
+	objects, hook := stopped(t, w, specs, plain)
+	for _, c := range cases {
 		for _, n := range strings.Split(c.nodes, "") {
-			copyOf(t, w, n, n+"-"+c.name, func(spec, container object) { c.without(spec, container, n) })
+			objects = append(objects, copyOf(t, specs[n], n+"-"+c.name, func(spec, container object) { c.without(spec, container, n) }))
 		}
 	}
-	hook := stopped(t, w, plain)
+	// All at once, to be looked at one after the other.
+	all, err := json.Marshal(object{"apiVersion": "v1", "kind": "List", "items": objects})
+	if err != nil {
+		t.Fatal(err)
+	}
+	w.Lab.Apply(t, w.Namespace, string(all))
 	for _, c := range cases {
 		for _, n := range strings.Split(c.nodes, "") {
 			p := looked{w, n, n + "-" + c.name}
@@ -115,18 +122,19 @@ var unitsInOrder = map[string]string{
 	"etc/systemd/system/multi-user.target.wants/second.service": "->/etc/systemd/system/second.service",
 }
 
-// stopped starts pods with and without the hook that stops systemd, of an image
+// stopped gives pods with and without the hook that stops systemd, of an image
 // that names no stop signal. The function that it returns deletes them and looks
 // at their volumes.
-func stopped(t *testing.T, w *world.World, images map[string]string) func() {
+func stopped(t *testing.T, w *world.World, specs, images map[string]string) (objects []any, look func()) {
 	t.Helper()
 	want := map[string]string{}
 	for _, n := range []string{"a", "b"} {
 		for _, hook := range []bool{true, false} {
 			pod := fmt.Sprintf("%s-hook-%v", n, hook)
-			w.Lab.Apply(t, w.Namespace, `{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": {"name": "`+pod+`"},
-				"spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "standard", "resources": {"requests": {"storage": "1Gi"}}}}`)
-			copyOf(t, w, n, pod, func(spec, c object) {
+			claim := object{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"name": pod},
+				"spec": object{"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "standard",
+					"resources": object{"requests": object{"storage": "1Gi"}}}}
+			objects = append(objects, claim, copyOf(t, specs[n], pod, func(spec, c object) {
 				c["image"] = images[n]
 				volumes := spec["volumes"].([]any)
 				volumes[stateVolume(volumes)] = object{"name": "state", "persistentVolumeClaim": object{"claimName": pod}}
@@ -136,10 +144,10 @@ func stopped(t *testing.T, w *world.World, images map[string]string) func() {
 					want[pod] = ""
 					delete(c, "lifecycle")
 				}
-			})
+			}))
 		}
 	}
-	return func() {
+	return objects, func() {
 		t.Helper()
 		pods := []string{"delete", "pod", "-n", w.Namespace, "--wait=true"}
 		for pod := range want {
@@ -160,26 +168,19 @@ func stopped(t *testing.T, w *world.World, images map[string]string) func() {
 	}
 }
 
-// copyOf makes a pod that differs from the node's in what change does, and in
-// its volume, which is empty and its own.
-func copyOf(t *testing.T, w *world.World, node, name string, change func(spec, container object)) {
+// copyOf is a pod that differs from the node's in what change does, and in its
+// volume, which is empty and its own.
+func copyOf(t *testing.T, template, name string, change func(spec, container object)) object {
 	t.Helper()
-	var d struct {
-		Spec struct{ Template struct{ Spec object } }
-	}
-	if err := json.Unmarshal([]byte(w.Kubectl("get", "deployment", node, "-n", w.Namespace, "-o", "json")), &d); err != nil {
+	var spec object
+	if err := json.Unmarshal([]byte(template), &spec); err != nil {
 		t.Fatal(err)
 	}
-	spec := d.Spec.Template.Spec
 	volumes := spec["volumes"].([]any)
 	volumes[stateVolume(volumes)] = object{"name": "state", "emptyDir": object{}}
 	spec["terminationGracePeriodSeconds"] = 5
 	change(spec, spec["containers"].([]any)[0].(object))
-	pod, err := json.Marshal(object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name}, "spec": spec})
-	if err != nil {
-		t.Fatal(err)
-	}
-	w.Lab.Apply(t, w.Namespace, string(pod))
+	return object{"apiVersion": "v1", "kind": "Pod", "metadata": object{"name": name}, "spec": spec}
 }
 
 func stateVolume(volumes []any) int {
