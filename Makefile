@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults images test-pods race lint demo bench vendor clean
+.PHONY: all build test parity faults images test-pods race lint demo bench bench-push vendor clean
 
 all: build
 
@@ -79,7 +79,12 @@ demo: bin/yuba lab
 
 # Ratios against stock tofu in one run, size and start-up cost.
 bench: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -run "^$$" -bench . -benchtime 1x ./test/bench
+	test/run-tests.sh $(GO) test -run "^$$" -bench . -skip '^BenchmarkPush' -benchtime 1x ./test/bench
+
+# Pushes to a registry, against skopeo in one run.
+bench-push: bin/yuba
+	test/packages.sh skopeo docker-registry
+	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba $(GO) test -v -run "^$$" -bench '^BenchmarkPush' -benchtime 1x -timeout 60m ./test/bench
 
 vendor:
 	$(GO) mod vendor

@@ -14,7 +14,7 @@ const (
 	// MaxBlock is how many bytes Block takes at most.
 	MaxBlock = 256 << 10
 
-	hashBits    = 14
+	hashBits    = 13
 	maxDistance = 32 << 10
 	maxMatch    = 258
 	// margin keeps loads of eight bytes, one position ahead of the last one that is tried, within the block.
@@ -69,12 +69,11 @@ func (e *Encoder) find(src []byte) {
 	clear(e.distances[:])
 	e.sequences = e.sequences[:0]
 	var (
-		table  = &e.table
-		limit  = len(src) - margin
-		done   = 0 // all before it is in sequences
-		s      = 1
-		at     int // where the match is from
-		repeat = 1 // distance of the last match
+		table = &e.table
+		limit = len(src) - margin
+		done  = 0 // all before it is in sequences
+		s     = 1
+		at    int // where the match is from
 	)
 	for s < limit {
 		// Look for four bytes that have been there.
@@ -83,10 +82,6 @@ func (e *Encoder) find(src []byte) {
 			h0, h1, h2 := hash(v), hash(v>>8), hash(v>>16)
 			at0, at1 := int(table[h0]), int(table[h1])
 			table[h0], table[h1] = uint32(s), uint32(s+1)
-			if uint32(v>>8) == load32(src, s+1-repeat) {
-				s, at = s+1, s+1-repeat
-				break
-			}
 			if uint32(v) == load32(src, at0) && s-at0 <= maxDistance {
 				at = at0
 				break
@@ -114,8 +109,7 @@ func (e *Encoder) find(src []byte) {
 			s--
 		}
 		for {
-			begin := s
-			repeat = s - at
+			begin, distance := s, s-at
 			s, at = s+4, at+4
 			for s <= len(src)-8 {
 				if x := load64(src, s) ^ load64(src, at); x != 0 {
@@ -124,7 +118,7 @@ func (e *Encoder) find(src []byte) {
 				}
 				s, at = s+8, at+8
 			}
-			e.match(begin-done, repeat, s-begin)
+			e.match(begin-done, distance, s-begin)
 			done = s
 			if s >= limit {
 				e.rest(src, done)

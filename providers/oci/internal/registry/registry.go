@@ -196,7 +196,7 @@ func (c *Client) newTransport() (http.RoundTripper, error) {
 		MaxIdleConnsPerHost:   16,
 		IdleConnTimeout:       90 * time.Second,
 		DisableCompression:    true,
-		WriteBufferSize:       64 << 10,
+		WriteBufferSize:       256 << 10, // so that a compressed block goes in one piece
 	}}, nil
 }
 
