@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"hash"
 	"hash/crc32"
-	"sync"
 
 	"github.com/google/go-containerregistry/pkg/v1/types"
 	"github.com/klauspost/compress/zstd"
@@ -48,8 +47,8 @@ type format interface {
 	begin() []byte
 	// count sees each block once, in order, before it's compressed.
 	count(raw []byte)
-	// block appends to dst what raw becomes.
-	block(dst, raw []byte) []byte
+	// block appends to b.out what raw, a part of b, becomes.
+	block(b *block, raw []byte)
 	// end returns what follows the last block.
 	end() []byte
 }
@@ -61,14 +60,13 @@ func newFormat(l Layer, c Compression) format {
 	case c == Zstd:
 		return newZstd()
 	}
-	return &gzipFormat{crc: crc32.NewIEEE(), encoders: sync.Pool{New: func() any { return new(deflate.Encoder) }}}
+	return &gzipFormat{crc: crc32.NewIEEE()}
 }
 
 // gzipFormat is one gzip member (RFC 1952).
 type gzipFormat struct {
-	crc      hash.Hash32
-	size     uint32
-	encoders sync.Pool
+	crc  hash.Hash32
+	size uint32
 }
 
 func (*gzipFormat) mediaType() types.MediaType { return types.OCILayer }
@@ -84,11 +82,7 @@ func (f *gzipFormat) count(raw []byte) {
 	f.size += uint32(len(raw))
 }
 
-func (f *gzipFormat) block(dst, raw []byte) []byte {
-	e := f.encoders.Get().(*deflate.Encoder)
-	defer f.encoders.Put(e)
-	return e.Block(dst, raw)
-}
+func (*gzipFormat) block(b *block, raw []byte) { b.out = b.encoder.Block(b.out, raw) }
 
 func (f *gzipFormat) end() []byte {
 	return binary.LittleEndian.AppendUint32(binary.LittleEndian.AppendUint32(deflate.Final(), f.crc.Sum32()), f.size)
@@ -113,7 +107,7 @@ func (*zstdFormat) begin() []byte              { return nil }
 func (*zstdFormat) count([]byte)               {}
 func (*zstdFormat) end() []byte                { return nil }
 
-func (f *zstdFormat) block(dst, raw []byte) []byte { return f.encoder.EncodeAll(raw, dst) }
+func (f *zstdFormat) block(b *block, raw []byte) { b.out = f.encoder.EncodeAll(raw, b.out) }
 
 // verbatim passes on what is compressed already.
 type verbatim struct{ mt types.MediaType }
@@ -123,4 +117,4 @@ func (*verbatim) blockSize() int               { return gzipBlock }
 func (*verbatim) begin() []byte                { return nil }
 func (*verbatim) count([]byte)                 {}
 func (*verbatim) end() []byte                  { return nil }
-func (*verbatim) block(dst, raw []byte) []byte { return append(dst, raw...) }
+func (*verbatim) block(b *block, raw []byte)   { b.out = append(b.out, raw...) }

@@ -64,6 +64,7 @@ type Pusher struct {
 	client      *registry.Client
 	compression Compression
 	sent        *Sent
+	blocks      blocks
 }
 
 // New makes a Pusher. The zero Compression is Gzip. Layers that are in sent are not sent again, where the registry has them.
@@ -76,7 +77,7 @@ func New(c *registry.Client, compression Compression, sent *Sent) *Pusher {
 // another image under the tag, the error is a *DigestError; a tag is never moved.
 // Nothing refers to what an interrupted Push has sent; the registry's garbage collection takes it.
 func (p *Pusher) Push(ctx context.Context, tag name.Tag, img Image, want string) (v1.Hash, error) {
-	u := &uploader{client: p.client, repo: tag.Context(), compression: p.compression}
+	u := &uploader{client: p.client, repo: tag.Context(), compression: p.compression, blocks: &p.blocks}
 	layers, err := p.layers(ctx, u, img.Layers)
 	if err != nil {
 		return v1.Hash{}, err

@@ -60,7 +60,7 @@ func compressed(t *testing.T, b []byte, r func(io.Reader) io.Reader) string {
 	t.Helper()
 	s := newStream(t.Context(), Layer{DiffID: diffID(b), Open: func(context.Context) (io.ReadCloser, error) {
 		return io.NopCloser(r(bytes.NewReader(b))), nil
-	}}, Gzip, 0)
+	}}, Gzip, new(blocks), 0)
 	z, err := gzip.NewReader(s)
 	if err != nil {
 		t.Fatal(err)

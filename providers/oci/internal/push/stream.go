@@ -12,6 +12,8 @@ import (
 	"sync"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
+
+	"fediversity.eu/yuba/providers/oci/internal/deflate"
 )
 
 // maxParallel bounds the blocks of one push on machines of many cores, and so its memory.
@@ -21,9 +23,24 @@ func parallel() int { return min(runtime.GOMAXPROCS(0), maxParallel) }
 
 // block is a piece of the layer on its way through the compressor.
 type block struct {
-	raw   []byte
-	out   []byte
-	ready chan struct{} // has one value when out is complete
+	raw     []byte
+	out     []byte
+	encoder deflate.Encoder
+	ready   chan struct{} // has one value when out is complete
+}
+
+// blocks are blocks that no stream uses at the moment. A block has about a MiB, and each layer would leave a few behind.
+type blocks struct{ pool sync.Pool }
+
+func (bs *blocks) get(size int) *block {
+	b, _ := bs.pool.Get().(*block)
+	if b == nil {
+		b = &block{ready: make(chan struct{}, 1)}
+	}
+	if len(b.raw) != size {
+		b.raw = make([]byte, size)
+	}
+	return b
 }
 
 // stream is a layer as it is sent, from a given byte on. It begins to work with the first Read or WriteTo; one goroutine at
@@ -31,6 +48,7 @@ type block struct {
 type stream struct {
 	layer  Layer
 	format format
+	blocks *blocks
 	skip   int64 // what the registry has already; it's made all the same, for the digest
 
 	ctx    context.Context
@@ -53,8 +71,8 @@ type stream struct {
 	complete bool  // all of the source was read
 }
 
-func newStream(ctx context.Context, l Layer, c Compression, skip int64) *stream {
-	s := &stream{layer: l, format: newFormat(l, c), skip: skip, hash: sha256.New(), done: make(chan struct{})}
+func newStream(ctx context.Context, l Layer, c Compression, bs *blocks, skip int64) *stream {
+	s := &stream{layer: l, format: newFormat(l, c), blocks: bs, skip: skip, hash: sha256.New(), done: make(chan struct{})}
 	s.ctx, s.cancel = context.WithCancelCause(ctx)
 	// One is read, one is sent, and the others are compressed.
 	n := parallel() + 2
@@ -113,7 +131,7 @@ func (s *stream) work() {
 		s.order <- b // never full
 		work := func() {
 			if len(raw) > 0 {
-				b.out = s.format.block(b.out, raw)
+				s.format.block(b, raw)
 			}
 			if last {
 				b.out = append(b.out, s.format.end()...)
@@ -141,7 +159,7 @@ func (s *stream) take() *block {
 	select {
 	case b := <-s.free:
 		if b == nil {
-			b = &block{raw: make([]byte, s.format.blockSize()), ready: make(chan struct{}, 1)}
+			b = s.blocks.get(s.format.blockSize())
 		}
 		b.out = b.out[:0]
 		return b
@@ -181,6 +199,7 @@ func (s *stream) next() error {
 			if !s.complete {
 				return cmp.Or(s.err, errStopped)
 			}
+			s.recycle()
 			s.mu.Lock()
 			defer s.mu.Unlock()
 			s.whole = true
@@ -196,6 +215,20 @@ func (s *stream) next() error {
 		s.pending, s.skip = s.pending[n:], s.skip-n
 	}
 	return nil
+}
+
+// recycle gives back the blocks of a stream that has come to its end. Those of one that has not may be in use.
+func (s *stream) recycle() {
+	for {
+		select {
+		case b := <-s.free:
+			if b != nil {
+				s.blocks.pool.Put(b)
+			}
+		default:
+			return
+		}
+	}
 }
 
 // Read implements io.Reader.
@@ -227,7 +260,7 @@ func (s *stream) WriteTo(w io.Writer) (sent int64, err error) {
 
 // Compress writes to w what Push sends of a layer, and describes it. An error of the layer's own is a *SourceError.
 func Compress(ctx context.Context, w io.Writer, l Layer, c Compression) (v1.Descriptor, error) {
-	s := newStream(ctx, l, c, 0)
+	s := newStream(ctx, l, c, new(blocks), 0)
 	_, err := s.WriteTo(w)
 	s.Close()
 	if s.err != nil {

@@ -34,6 +34,7 @@ type uploader struct {
 	client      *registry.Client
 	repo        name.Repository
 	compression Compression
+	blocks      *blocks
 }
 
 // layer has the repository hold the layer. known is not nil where it's known what the layer becomes; it may then be in
@@ -223,7 +224,7 @@ func (up *upload) send(ctx context.Context) error {
 	req.ContentLength = -1
 	req.GetBody = func() (io.ReadCloser, error) {
 		up.stop()
-		up.stream = newStream(ctx, up.layer, up.compression, 0)
+		up.stream = newStream(ctx, up.layer, up.compression, up.blocks, 0)
 		return up.stream, nil
 	}
 	if req.Body, err = req.GetBody(); err != nil {
@@ -272,7 +273,7 @@ func (up *upload) patch(ctx context.Context, body io.Reader) (*http.Request, err
 func (up *upload) pieces(ctx context.Context) error {
 	if up.stream == nil {
 		// The compressor makes the same bytes again.
-		up.stream = newStream(ctx, up.layer, up.compression, up.held)
+		up.stream = newStream(ctx, up.layer, up.compression, up.blocks, up.held)
 	}
 	buf := make([]byte, max(pieceSize, up.minPiece))
 	for {
