@@ -56,7 +56,7 @@ func k8sBundle(f *flag.FlagSet) action {
 		defer cancel()
 		p.cancelOnInterrupt(ctx, cancel)
 		display := p.display(viewFlags{})
-		images, err := writeBundle(ctx, *out, sources, data, bundleNodes(group, display))
+		images, err := writeBundle(ctx, *out, sources, data, bundleNodes(group, display), group.Registry.Compression)
 		display.Close()
 		if err != nil {
 			if errors.Is(err, context.Canceled) {
@@ -96,7 +96,7 @@ func replaceable(name string) error {
 }
 
 // writeBundle writes the bundle beside its place and then puts it there.
-func writeBundle(ctx context.Context, name string, sources *oci.Sources, group []byte, nodes []oci.BundleNode) (_ []oci.BundleImage, err error) {
+func writeBundle(ctx context.Context, name string, sources *oci.Sources, group []byte, nodes []oci.BundleNode, compression string) (_ []oci.BundleImage, err error) {
 	part := filepath.Join(filepath.Dir(name), fmt.Sprintf(".%s.%d", filepath.Base(name), os.Getpid()))
 	f, err := os.OpenFile(part, os.O_RDWR|os.O_CREATE|os.O_TRUNC, 0o666)
 	if err != nil {
@@ -108,7 +108,7 @@ func writeBundle(ctx context.Context, name string, sources *oci.Sources, group [
 		}
 	}()
 	defer f.Close()
-	images, err := sources.WriteBundle(ctx, f, group, nodes, "")
+	images, err := sources.WriteBundle(ctx, f, group, nodes, compression)
 	if err == nil {
 		err = f.Sync()
 	}

@@ -27,7 +27,7 @@ func TestDocs(t *testing.T) {
 
 	for _, m := range regexp.MustCompile(`"([A-Za-z-]+)": \{`).FindAllStringSubmatch(string(Schema()), -1) {
 		switch key := m[1]; key {
-		case "properties", "items", "$defs", "node", "quantity", "label", "subdomain", "storageClass", "volumeSize", "duration", "path", "dependentSchemas":
+		case "properties", "items", "$defs", "node", "quantity", "label", "host", "subdomain", "storageClass", "volumeSize", "duration", "path", "dependentSchemas":
 		default:
 			if !regexp.MustCompile("`([a-z]+\\.)?" + key + "[`.]").MatchString(page) {
 				t.Errorf("the page does not name %s", key)

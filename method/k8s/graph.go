@@ -24,6 +24,7 @@ func (g *Group) Graph(env Env) (map[string][]byte, error) {
 	var f file
 	f.comment("Group " + g.Name + ", target " + g.Target + ". Written by yuba from the group file; do not edit.")
 	writeSettings(&f)
+	g.writeRegistry(&f)
 	g.writeImages(&f, targets)
 	g.writeNamespace(&f, namespace)
 	for _, t := range targets {
@@ -66,13 +67,14 @@ func (g *Group) targets(env Env) (namespace string, targets []target, err error)
 func (g *Group) Teardown() map[string][]byte {
 	var f file
 	writeSettings(&f)
+	g.writeRegistry(&f)
 	f.block("provider", []string{"kubernetes"}, attr{"timeout", str(g.RemovalTimeout.String())})
 	return map[string][]byte{GraphFile: f.b.Bytes()}
 }
 
 // writeSettings writes the providers and the backend. Providers have no version
 // constraint: yuba links exactly one, and a mirror that it lays out holds that
-// one. They and the backend are configured by the environment alone.
+// one. What differs from run to run is configured by the environment.
 func writeSettings(f *file) {
 	provider := func(source string) expr { return obj(attr{"source", str(source)}) }
 	f.add(block{kind: "terraform", blocks: []block{

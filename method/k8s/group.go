@@ -52,6 +52,8 @@ type Group struct {
 	Persistence time.Duration
 	// RemovalTimeout is how long the end of one object is waited for.
 	RemovalTimeout time.Duration
+	// Registry says how images come to the registry.
+	Registry Registry
 	// Nodes are all nodes, sorted by name, also those that are turned off.
 	Nodes []Node
 

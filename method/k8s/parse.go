@@ -43,7 +43,7 @@ func Parse(name string, data []byte) (*Group, error) {
 		RemovalTimeout: defaultRemovalTimeout,
 		raw:            data,
 	}
-	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "persistence", "removalTimeout", "storage", "nodes"))
+	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "persistence", "removalTimeout", "registry", "storage", "nodes"))
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -69,6 +69,9 @@ func (g *Group) read(o fields) {
 	o.duration("rolloutTimeout", &g.RolloutTimeout)
 	o.duration("persistence", &g.Persistence)
 	o.duration("removalTimeout", &g.RemovalTimeout)
+	if r, ok := o.child("registry", false, "compression", "plainHTTP", "caFile", "uploadHosts"); ok {
+		g.Registry.read(r)
+	}
 	var defaults Storage
 	if s, ok := o.child("storage", true, "class", "size"); ok {
 		defaults = Storage{
