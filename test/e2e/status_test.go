@@ -123,8 +123,8 @@ func TestRollbackThatDoesNotBecomeReady(t *testing.T) {
 	good := w.Get("deployment/web", world.ImagePath)
 	w.Kubectl("set", "image", "-n", w.Namespace, "deployment/web", "node="+w.Lab.Push(t, w.Namespace+"/manual", "1", lab.Image{Content: "manual"}))
 	w.Kubectl("create", "quota", "-n", w.Namespace, "none", "--hard=pods=0")
-	r := w.Must(1, "k8s", "rollback", "-auto-approve", "-timeout=4s", "web")
-	has(t, r.Stderr, "web: not ready after ", "web: it was set back, but was not ready within 4s", "quota")
+	r := w.Must(1, "k8s", "rollback", "-auto-approve", "-timeout=15s", "web")
+	has(t, r.Stderr, "web: not ready after ", "web: it was set back, but was not ready within 15s", "quota")
 	if got := w.Get("deployment/web", world.ImagePath); got != good {
 		t.Errorf("it runs %s", got)
 	}
