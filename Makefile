@@ -47,7 +47,7 @@ faults: bin/yuba lab stock-tofu
 # Images by other tools, each kind of source from the group file to the pod,
 # bundles, large layers.
 images: bin/yuba lab stock-tofu
-	test/packages.sh skopeo umoci nix-bin zstd
+	test/packages.sh skopeo umoci docker-registry nix-bin zstd
 	test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/images/...
 
 # Real pods: systemd as PID 1, on a real kubelet with containerd, in namespaces
