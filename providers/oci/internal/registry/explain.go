@@ -60,6 +60,12 @@ func Explain(err error, host, credentials string) (what, todo string) {
 	case errors.Is(err, http.ErrSchemeMismatch) && !errors.Is(err, io.EOF) && !errors.Is(err, syscall.ECONNRESET):
 		return fmt.Sprintf("the registry %s does not speak TLS", host), "Give it a certificate (and ca_file), or list it in the provider's plain_http."
 	}
+	for _, cut := range []error{net.ErrClosed, syscall.ECONNRESET, syscall.EPIPE, io.EOF, io.ErrUnexpectedEOF} {
+		if errors.Is(err, cut) {
+			return fmt.Sprintf("the registry %s, or something on the way to it, cuts the connection", host),
+				"Run again, look into its log, or check the network and its proxies."
+		}
+	}
 	if t, ok := errors.AsType[net.Error](err); ok && t.Timeout() {
 		return fmt.Sprintf("the registry %s can't be reached: no answer in time", host), reach
 	}

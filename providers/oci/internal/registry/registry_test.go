@@ -354,3 +354,49 @@ func TestNothingInClearToWhoSpeaksTLS(t *testing.T) {
 		t.Errorf("the servers were asked %d times", got)
 	}
 }
+
+// The content of images goes to nobody but the registry and whom the user has named.
+func TestUploadLocation(t *testing.T) {
+	c := New(Options{UploadHosts: []string{"up.other.example", "storage.example:9000"}})
+	for _, test := range []struct{ registry, asked, location, want string }{
+		{"r.example", "https://r.example/v2/", "/v2/ns/x", "https://r.example/v2/ns/x"},
+		{"r.example", "https://r.example/v2/", "https://r.example/v2/ns/x?a=b", "https://r.example/v2/ns/x?a=b"},
+		{"r.example", "https://r.example/v2/", "http://r.example/x", "https://r.example/x"},
+		{"r.example", "https://r.example/v2/", "http://r.example:80/x", "https://r.example/x"},
+		{"r.example", "https://r.example/v2/", "https://up.r.example/x", "https://up.r.example/x"},
+		{"r.example", "https://up.r.example/x", "/y", "https://up.r.example/y"},
+		{"r.example", "https://up.r.example/x", "https://r.example/y", "https://r.example/y"},
+		{"r.example", "https://r.example/v2/", "https://up.other.example/x", "https://up.other.example/x"},
+		{"r.example", "https://r.example/v2/", "https://up.other.example:8443/x", "https://up.other.example:8443/x"},
+		{"r.example", "https://r.example/v2/", "https://storage.example:9000/x", "https://storage.example:9000/x"},
+		{"r.example", "https://r.example/v2/", "http://up.r.example/x", ""},
+		{"r.example", "https://r.example/v2/", "https://r.example:8443/x", ""},
+		{"r.example", "https://r.example/v2/", "https://example/x", ""},
+		{"r.example", "https://r.example/v2/", "https://xr.example/x", ""},
+		{"r.example", "https://r.example/v2/", "https://r.example.evil.example/x", ""},
+		{"r.example", "https://r.example/v2/", "https://storage.example/x", ""},
+		{"r.example", "https://r.example/v2/", "http://169.254.169.254/latest", ""},
+		{"r.example", "https://r.example/v2/", "", ""},
+		{"127.0.0.1:5000", "http://127.0.0.1:5000/v2/", "https://x.127.0.0.1/x", ""},
+		{"127.0.0.1:5000", "http://127.0.0.1:5000/v2/", "http://127.0.0.1:5001/x", ""},
+	} {
+		repo, err := c.Repository(test.registry + "/ns/node")
+		if err != nil {
+			t.Fatal(err)
+		}
+		req, err := http.NewRequest(http.MethodPost, test.asked, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &Session{Repo: repo, uploadHosts: c.o.UploadHosts}
+		got, err := s.Upload(&http.Response{Request: req, Header: http.Header{"Location": {test.location}}})
+		if err != nil != (test.want == "") || err == nil && got.String() != test.want {
+			t.Errorf("%s, asked at %s, says %q: %v %v, want %q", test.registry, test.asked, test.location, got, err, test.want)
+		}
+		if err != nil && test.location != "" {
+			if _, todo := Explain(err, test.registry, ""); !strings.Contains(todo, "upload_hosts") {
+				t.Errorf("%v: %q", err, todo)
+			}
+		}
+	}
+}
