@@ -58,7 +58,7 @@ type Spec struct {
 	GzipLayer bool
 	// Layout is who seems to have made the archive.
 	Layout Layout
-	// Layers is the number of layers, default 1. yuba takes only images of one layer.
+	// Layers is the number of layers, default 1. Those after the first are the same in all images.
 	Layers int
 	// Images is the number of images in the archive, default 1.
 	Images int
