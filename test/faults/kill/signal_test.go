@@ -57,7 +57,7 @@ var moments = []moment{
 	{"set back wait", (*life).bad, apply, is("api PATCH", "/deployments/web #2 after"), true, false},
 	{"state is written", (*life).fresh, apply, is("state POST", "#1 before"), true, false},
 	{"state is half written", (*life).fresh, apply, is("state POST", "#1 in the middle"), false, false},
-	{"state was written", (*life).fresh, apply, is("state POST", "#1 after"), false, false},
+	{"state was written", (*life).fresh, apply, is("state POST", "#1 after"), false, true}, // and all is done
 	{"lock is released", (*life).fresh, apply, is("state UNLOCK", "#1 before"), true, true},
 	{"lock was released", (*life).fresh, apply, is("state UNLOCK", "#1 after"), false, true},
 	{"object is deleted", func(*life) {}, destroy, is("api DELETE", "/deployments/web", "before"), false, false},
