@@ -9,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
 // Verdict is how a check ended.
@@ -44,7 +46,7 @@ type Facts struct {
 }
 
 // Object is a Kubernetes object as decoded JSON.
-type Object = map[string]any
+type Object = field.Object
 
 // Permission is something that a deploy must be allowed, and whether it is.
 type Permission struct {
@@ -95,7 +97,7 @@ func runtimeClass(f Facts) []Finding {
 		finding.Advice = "create it, with a handler that gives systemd a writable cgroup file system (docs/runtime-class.md)"
 		return []Finding{finding}
 	}
-	handler := text(f.RuntimeClass, "handler")
+	handler := field.String(f.RuntimeClass, "handler")
 	finding.Message = fmt.Sprintf("%s has the handler %s", f.RuntimeClassName, handler)
 	nodes, ok := f.eligible()
 	if !ok {
@@ -109,15 +111,15 @@ func runtimeClass(f Facts) []Finding {
 	}
 	var without, old, silent []string
 	for _, n := range nodes {
-		name := text(n, "metadata", "name")
-		handlers := list(n, "status", "runtimeHandlers")
+		name := field.String(n, "metadata", "name")
+		handlers := field.List(n, "status", "runtimeHandlers")
 		switch h := named(handlers, handler); {
 		case len(handlers) == 0:
 			silent = append(silent, name)
 		case h == nil:
 			without = append(without, name)
 		}
-		if v := text(n, "status", "nodeInfo", "containerRuntimeVersion"); tooOld(v) {
+		if v := field.String(n, "status", "nodeInfo", "containerRuntimeVersion"); tooOld(v) {
 			old = append(old, name+" ("+v+")")
 		}
 	}
@@ -174,17 +176,17 @@ func userNamespaces(f Facts) Finding {
 	if !ok {
 		return unreadable(finding.Check, "nodes")
 	}
-	handler := text(f.RuntimeClass, "handler")
+	handler := field.String(f.RuntimeClass, "handler")
 	var without, old, silent []string
 	for _, n := range nodes {
-		name := text(n, "metadata", "name")
-		switch h := named(list(n, "status", "runtimeHandlers"), handler); {
+		name := field.String(n, "metadata", "name")
+		switch h := named(field.List(n, "status", "runtimeHandlers"), handler); {
 		case h == nil:
 			silent = append(silent, name)
-		case !truth(h, "features", "userNamespaces"):
+		case !field.Bool(h, "features", "userNamespaces"):
 			without = append(without, name)
 		}
-		v := text(n, "status", "nodeInfo", "kernelVersion")
+		v := field.String(n, "status", "nodeInfo", "kernelVersion")
 		if m := kernelVersion.FindStringSubmatch(v); m != nil {
 			major, _ := strconv.Atoi(m[1])
 			minor, _ := strconv.Atoi(m[2])
@@ -223,7 +225,7 @@ func storageClasses(f Facts) []Finding {
 		finding := Finding{Check: "StorageClass", Verdict: OK}
 		var class Object
 		for _, c := range f.StorageClasses {
-			if name == "" && text(c, "metadata", "annotations", defaultClass) == "true" || name != "" && text(c, "metadata", "name") == name {
+			if name == "" && field.String(c, "metadata", "annotations", defaultClass) == "true" || name != "" && field.String(c, "metadata", "name") == name {
 				class = c
 			}
 		}
@@ -234,12 +236,12 @@ func storageClasses(f Facts) []Finding {
 		case class == nil:
 			finding.Verdict, finding.Message = Missing, "there is no StorageClass "+name
 			finding.Advice = "create it, or name another one as storage.class in the group file; there are: " + names(f.StorageClasses)
-		case text(class, "provisioner") == "kubernetes.io/no-provisioner":
-			finding.Verdict, finding.Message = Unknown, text(class, "metadata", "name")+" makes no volumes by itself"
+		case field.String(class, "provisioner") == "kubernetes.io/no-provisioner":
+			finding.Verdict, finding.Message = Unknown, field.String(class, "metadata", "name")+" makes no volumes by itself"
 			finding.Advice = "create a PersistentVolume for each node beforehand"
 		default:
-			finding.Message = fmt.Sprintf("%s, of %s", text(class, "metadata", "name"), text(class, "provisioner"))
-			if cmp.Or(text(class, "reclaimPolicy"), "Delete") == "Delete" {
+			finding.Message = fmt.Sprintf("%s, of %s", field.String(class, "metadata", "name"), field.String(class, "provisioner"))
+			if cmp.Or(field.String(class, "reclaimPolicy"), "Delete") == "Delete" {
 				finding.Message += "; a volume goes with its claim"
 			}
 		}
@@ -257,16 +259,16 @@ func networkPolicy(f Facts) Finding {
 	finding := Finding{Check: "NetworkPolicy", Verdict: OK}
 	for _, n := range f.Nodes {
 		// k3s has kube-router in it, unless it was started without.
-		if strings.Contains(text(n, "status", "nodeInfo", "kubeletVersion"), "+k3s") {
+		if strings.Contains(field.String(n, "status", "nodeInfo", "kubeletVersion"), "+k3s") {
 			finding.Message = "k3s enforces it, unless it was started with --disable-network-policy"
 			return finding
 		}
 	}
 	for _, d := range f.DaemonSets {
-		for _, c := range list(d, "spec", "template", "spec", "containers") {
-			image := text(c, "image")
+		for _, c := range field.List(d, "spec", "template", "spec", "containers") {
+			image := field.String(c, "image")
 			if slices.ContainsFunc(enforcers, func(e string) bool { return strings.Contains(image, e) }) {
-				finding.Message = fmt.Sprintf("the DaemonSet %s of namespace %s enforces it", text(d, "metadata", "name"), text(d, "metadata", "namespace"))
+				finding.Message = fmt.Sprintf("the DaemonSet %s of namespace %s enforces it", field.String(d, "metadata", "name"), field.String(d, "metadata", "namespace"))
 				return finding
 			}
 		}
@@ -315,11 +317,11 @@ func (f Facts) eligible() (nodes []Object, ok bool) {
 	if f.Nodes == nil {
 		return nil, false
 	}
-	selector, _ := at(f.RuntimeClass, "scheduling", "nodeSelector").(Object)
+	selector := field.Map(f.RuntimeClass, "scheduling", "nodeSelector")
 	for _, n := range f.Nodes {
-		fits := !truth(n, "spec", "unschedulable")
+		fits := !field.Bool(n, "spec", "unschedulable")
 		for label, value := range selector {
-			fits = fits && text(n, "metadata", "labels", label) == value
+			fits = fits && field.String(n, "metadata", "labels", label) == value
 		}
 		if fits {
 			nodes = append(nodes, n)
@@ -356,7 +358,7 @@ func count(n int, what string) string {
 func names(objects []Object) string {
 	var out []string
 	for _, o := range objects {
-		out = append(out, text(o, "metadata", "name"))
+		out = append(out, field.String(o, "metadata", "name"))
 	}
 	if out == nil {
 		return "none"
@@ -366,43 +368,9 @@ func names(objects []Object) string {
 
 func named(objects []Object, name string) Object {
 	for _, o := range objects {
-		if text(o, "name") == name {
+		if field.String(o, "name") == name {
 			return o
 		}
 	}
 	return nil
-}
-
-func at(o Object, path ...string) any {
-	var v any = o
-	for _, key := range path {
-		m, ok := v.(Object)
-		if !ok {
-			return nil
-		}
-		v = m[key]
-	}
-	return v
-}
-
-func text(o Object, path ...string) string {
-	s, _ := at(o, path...).(string)
-	return s
-}
-
-func truth(o Object, path ...string) bool {
-	b, _ := at(o, path...).(bool)
-	return b
-}
-
-// list gives the objects of a list; what is none is left out.
-func list(o Object, path ...string) []Object {
-	items, _ := at(o, path...).([]any)
-	var out []Object
-	for _, it := range items {
-		if m, ok := it.(Object); ok {
-			out = append(out, m)
-		}
-	}
-	return out
 }

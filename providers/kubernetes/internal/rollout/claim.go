@@ -1,15 +1,19 @@
 package rollout
 
-import "fmt"
+import (
+	"fmt"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
+)
 
 // claimsOf gives the names of the claims that a pod mounts.
 func claimsOf(pod Object) []string {
 	var names []string
-	for _, v := range list(pod, "spec", "volumes") {
-		if name := str(v, "persistentVolumeClaim", "claimName"); name != "" {
+	for _, v := range field.List(pod, "spec", "volumes") {
+		if name := field.String(v, "persistentVolumeClaim", "claimName"); name != "" {
 			names = append(names, name)
-		} else if obj(v, "ephemeral") != nil {
-			names = append(names, str(pod, "metadata", "name")+"-"+str(v, "name"))
+		} else if field.Map(v, "ephemeral") != nil {
+			names = append(names, field.String(pod, "metadata", "name")+"-"+field.String(v, "name"))
 		}
 	}
 	return names
@@ -26,17 +30,17 @@ func judgeClaim(s Snapshot, name string) (message, stuck string) {
 	if claim == nil {
 		return what + " does not exist", "claim missing " + name
 	}
-	if str(claim, "metadata", "deletionTimestamp") != "" {
+	if field.String(claim, "metadata", "deletionTimestamp") != "" {
 		return what + " is being deleted", "claim deleted " + name
 	}
-	phase := str(claim, "status", "phase")
+	phase := field.String(claim, "status", "phase")
 	if phase == "Lost" {
-		return what + " has lost its volume " + str(claim, "spec", "volumeName"), "claim lost " + name
+		return what + " has lost its volume " + field.String(claim, "spec", "volumeName"), "claim lost " + name
 	}
 	if phase == "Bound" {
 		return "", ""
 	}
-	class, named := obj(claim, "spec")["storageClassName"].(string)
+	class, named := field.Map(claim, "spec")["storageClassName"].(string)
 	switch {
 	case !named:
 		// The controller adds a default class as soon as there is one.
@@ -48,17 +52,17 @@ func judgeClaim(s Snapshot, name string) (message, stuck string) {
 	if known && sc == nil {
 		return fmt.Sprintf("%s asks for the StorageClass %s, which the cluster does not have", what, class), "class missing " + class
 	}
-	_, chosen := obj(claim, "metadata", "annotations")["volume.kubernetes.io/selected-node"]
-	if (!known || str(sc, "volumeBindingMode") == "WaitForFirstConsumer") && !chosen {
+	_, chosen := field.Map(claim, "metadata", "annotations")["volume.kubernetes.io/selected-node"]
+	if (!known || field.String(sc, "volumeBindingMode") == "WaitForFirstConsumer") && !chosen {
 		// It waits for the pod as the pod does for it: the scheduler's words say
 		// what is wrong, if anything is.
 		return "", ""
 	}
 	message = fmt.Sprintf("%s waits for a volume of the StorageClass %s", what, class)
-	if p := str(sc, "provisioner"); p != "" {
+	if p := field.String(sc, "provisioner"); p != "" {
 		message += " (" + p + ")"
 	}
-	if reason, text := lastWarning(s.Events, str(claim, "metadata", "uid")); text != "" {
+	if reason, text := lastWarning(s.Events, field.String(claim, "metadata", "uid")); text != "" {
 		message += ": " + reason + note(text)
 	}
 	return message, ""

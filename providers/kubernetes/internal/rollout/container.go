@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
 // crashes is the number of restarts from which on a crash loop is believed.
@@ -13,16 +15,16 @@ const crashes = 3
 
 // judgeContainer reads one container status as the kubelet writes it.
 func judgeContainer(c Object, podUID string, events []Object) podVerdict {
-	name := str(c, "name")
+	name := field.String(c, "name")
 	v := podVerdict{}
 	key := func(reason string) string { return reason + " " + podUID + "/" + name }
-	waiting, running, ended := obj(c, "state", "waiting"), obj(c, "state", "running"), obj(c, "state", "terminated")
-	restarts := num(c, "restartCount")
+	waiting, running, ended := field.Map(c, "state", "waiting"), field.Map(c, "state", "running"), field.Map(c, "state", "terminated")
+	restarts := field.Int(c, "restartCount")
 	switch {
-	case ended != nil && num(ended, "exitCode") == 0 && str(ended, "reason") == "Completed":
+	case ended != nil && field.Int(ended, "exitCode") == 0 && field.String(ended, "reason") == "Completed":
 		v.ready = true // an init container that did its work
 	case waiting != nil:
-		reason, message := str(waiting, "reason"), clean(str(waiting, "message"))
+		reason, message := field.String(waiting, "reason"), clean(field.String(waiting, "message"))
 		v.message = reason + note(message)
 		v.detail = []string{fmt.Sprintf("container %s is waiting: %s%s", name, reason, note(message))}
 		switch reason {
@@ -44,10 +46,10 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 		case "ErrImagePull", "ImagePullBackOff", "ImageInspectError", "RegistryUnavailable", "SignatureValidationFailed":
 			judgePull(&v, c, podUID, events)
 		case "CrashLoopBackOff":
-			last := obj(c, "lastState", "terminated")
+			last := field.Map(c, "lastState", "terminated")
 			v.message = fmt.Sprintf("CrashLoopBackOff: container %s ended %d times%s", name, restarts+1, exitNote(last))
-			v.detail = []string{fmt.Sprintf("container %s ended %d times%s%s", name, restarts+1, exitNote(last), note(str(last, "message")))}
-			if hint := runtimeHint(str(last, "message")); hint != "" {
+			v.detail = []string{fmt.Sprintf("container %s ended %d times%s%s", name, restarts+1, exitNote(last), note(field.String(last, "message")))}
+			if hint := runtimeHint(field.String(last, "message")); hint != "" {
 				v.message += ": " + hint
 			}
 			if restarts >= crashes {
@@ -56,19 +58,19 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 		}
 	case ended != nil:
 		v.message = fmt.Sprintf("container %s ended%s", name, exitNote(ended))
-		v.detail = []string{v.message + note(str(ended, "message"))}
+		v.detail = []string{v.message + note(field.String(ended, "message"))}
 		if restarts >= crashes {
 			v.stuck = key("CrashLoopBackOff") // the moment before the kubelet calls it so
 		}
 	case running != nil:
-		if boolean(c, "ready") {
+		if field.Bool(c, "ready") {
 			v.ready = true
 			break
 		}
 		v.message = "running, not ready"
-		v.detail = []string{fmt.Sprintf("container %s runs since %s and is not ready", name, str(running, "startedAt"))}
+		v.detail = []string{fmt.Sprintf("container %s runs since %s and is not ready", name, field.String(running, "startedAt"))}
 		if restarts > 0 {
-			last := exitNote(obj(c, "lastState", "terminated"))
+			last := exitNote(field.Map(c, "lastState", "terminated"))
 			v.message = fmt.Sprintf("running, not ready, %d restarts%s", restarts, last)
 			v.detail[0] += fmt.Sprintf("; it was restarted %d times%s", restarts, last)
 			if restarts >= crashes {
@@ -87,14 +89,14 @@ func judgeContainer(c Object, podUID string, events []Object) podVerdict {
 // kubelet's two reasons for it alternate, and before Kubernetes 1.31 the second
 // is without the cause, which is in an event then.
 func judgePull(v *podVerdict, c Object, podUID string, events []Object) {
-	waiting, image := obj(c, "state", "waiting"), str(c, "image")
-	reason, message := str(waiting, "reason"), str(waiting, "message")
+	waiting, image := field.Map(c, "state", "waiting"), field.String(c, "image")
+	reason, message := field.String(waiting, "reason"), field.String(waiting, "message")
 	kind := pullKind(message)
 	if kind == "" {
 		for _, e := range events {
-			if str(e, "reason") == "Failed" && str(e, "involvedObject", "uid") == podUID && image != "" && strings.Contains(str(e, "message"), image) {
-				if k := pullKind(str(e, "message")); k != "" {
-					kind, message = k, str(e, "message")
+			if field.String(e, "reason") == "Failed" && field.String(e, "involvedObject", "uid") == podUID && image != "" && strings.Contains(field.String(e, "message"), image) {
+				if k := pullKind(field.String(e, "message")); k != "" {
+					kind, message = k, field.String(e, "message")
 				}
 			}
 		}
@@ -111,7 +113,7 @@ func judgePull(v *podVerdict, c Object, podUID string, events []Object) {
 		v.message = reason + note(cause)
 	}
 	if kind != "" {
-		v.stuck = "image " + kind + " " + podUID + "/" + str(c, "name")
+		v.stuck = "image " + kind + " " + podUID + "/" + field.String(c, "name")
 	}
 	if image != "" && !strings.Contains(strings.Join(v.detail, ""), image) {
 		v.detail = append(v.detail, "image "+image)
@@ -167,11 +169,11 @@ func exitNote(terminated Object) string {
 	if terminated == nil {
 		return ""
 	}
-	s := fmt.Sprintf(", last with exit code %d", num(terminated, "exitCode"))
-	if sig := num(terminated, "signal"); sig != 0 {
+	s := fmt.Sprintf(", last with exit code %d", field.Int(terminated, "exitCode"))
+	if sig := field.Int(terminated, "signal"); sig != 0 {
 		s = fmt.Sprintf(", last by signal %d", sig)
 	}
-	switch r := str(terminated, "reason"); r {
+	switch r := field.String(terminated, "reason"); r {
 	case "", "Error", "Completed":
 	case "OOMKilled":
 		s += " (OOMKilled: it took more memory than it may)"

@@ -3,6 +3,8 @@ package rollout
 import (
 	"fmt"
 	"strings"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
 // Deployment judges whether the Deployment of the given uid runs what its spec
@@ -14,17 +16,17 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 	if d == nil {
 		return Verdict{State: Failed, Absent: true, Message: "the Deployment does not exist any more"}
 	}
-	if got := str(d, "metadata", "uid"); got != uid {
+	if got := field.String(d, "metadata", "uid"); got != uid {
 		return Verdict{State: Failed, Absent: true, Message: "the Deployment was deleted and made anew by someone: it has uid " + got + " and not " + uid}
 	}
-	v := Verdict{Generation: num(d, "metadata", "generation")}
-	if str(d, "metadata", "deletionTimestamp") != "" {
+	v := Verdict{Generation: field.Int(d, "metadata", "generation")}
+	if field.String(d, "metadata", "deletionTimestamp") != "" {
 		v.State, v.Message = Failed, "the Deployment is being deleted"
 		return v
 	}
-	if v.Generation < generation || num(d, "status", "observedGeneration") < v.Generation {
+	if v.Generation < generation || field.Int(d, "status", "observedGeneration") < v.Generation {
 		v.Message = "waiting for the deployment controller"
-		v.Detail = []string{fmt.Sprintf("the deployment controller has seen generation %d, not yet %d", num(d, "status", "observedGeneration"), max(v.Generation, generation))}
+		v.Detail = []string{fmt.Sprintf("the deployment controller has seen generation %d, not yet %d", field.Int(d, "status", "observedGeneration"), max(v.Generation, generation))}
 		return v
 	}
 	desired := Replicas(d)
@@ -33,13 +35,13 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 
 	var old, pods []Object
 	for _, rs := range sets {
-		mine := ownedBy(s.Pods, str(rs, "metadata", "uid"))
-		if current != nil && str(rs, "metadata", "uid") == str(current, "metadata", "uid") {
+		mine := ownedBy(s.Pods, field.String(rs, "metadata", "uid"))
+		if current != nil && field.String(rs, "metadata", "uid") == field.String(current, "metadata", "uid") {
 			pods = mine
 			continue
 		}
 		for _, p := range mine {
-			if phase := str(p, "status", "phase"); phase != "Failed" && phase != "Succeeded" {
+			if phase := field.String(p, "status", "phase"); phase != "Failed" && phase != "Succeeded" {
 				old = append(old, p)
 			}
 		}
@@ -72,7 +74,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 	}
 	refused, refusedStuck := judgeReplicaSet(current)
 	switch {
-	case boolean(d, "spec", "paused"):
+	case field.Bool(d, "spec", "paused"):
 		v.Stuck = "paused"
 		add("the Deployment is paused", "spec.paused is true: the deployment controller makes no pods; resume it")
 	case worst.message != "":
@@ -80,28 +82,28 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		add(worst.message, worst.detail...)
 	case refused != "":
 		v.Stuck = refusedStuck
-		add(refused, "ReplicaSet "+str(current, "metadata", "name")+": "+refused)
+		add(refused, "ReplicaSet "+field.String(current, "metadata", "name")+": "+refused)
 	case len(pods) == 0 && len(old) > 0:
 		add(endOf(s, old))
 	case current == nil:
 		add("waiting for the new ReplicaSet")
 		// The controller's own sentence, when it cannot make it.
-		if c := condition(d, "Progressing"); str(c, "reason") == "ReplicaSetCreateError" {
-			add(clean(str(c, "message")), "deployment controller: "+clean(str(c, "message")))
+		if c := condition(d, "Progressing"); field.String(c, "reason") == "ReplicaSetCreateError" {
+			add(clean(field.String(c, "message")), "deployment controller: "+clean(field.String(c, "message")))
 		}
 	case len(pods) == 0 && desired > 0:
 		add("waiting for the new pod")
 	case ready >= desired && len(old) > 0:
 		add(endOf(s, old))
-	case ready >= desired && num(d, "spec", "minReadySeconds") > 0:
-		add(fmt.Sprintf("ready, waiting for minReadySeconds (%d)", num(d, "spec", "minReadySeconds")))
+	case ready >= desired && field.Int(d, "spec", "minReadySeconds") > 0:
+		add(fmt.Sprintf("ready, waiting for minReadySeconds (%d)", field.Int(d, "spec", "minReadySeconds")))
 	default:
 		add("waiting for the deployment controller")
 	}
 	for _, p := range old {
-		line := "old pod " + str(p, "metadata", "name") + " has not ended"
-		if t := str(p, "metadata", "deletionTimestamp"); t != "" {
-			line += fmt.Sprintf(", asked to end by %s (grace %d s)", t, num(p, "metadata", "deletionGracePeriodSeconds"))
+		line := "old pod " + field.String(p, "metadata", "name") + " has not ended"
+		if t := field.String(p, "metadata", "deletionTimestamp"); t != "" {
+			line += fmt.Sprintf(", asked to end by %s (grace %d s)", t, field.Int(p, "metadata", "deletionGracePeriodSeconds"))
 		}
 		if text, _ := judgeNode(s, p); text != "" {
 			line += "; " + text
@@ -109,7 +111,7 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		v.Detail = append(v.Detail, line)
 	}
 	if current != nil {
-		v.Detail = append(v.Detail, eventLine(s.Events, str(current, "metadata", "uid"), "ReplicaSet "+str(current, "metadata", "name"))...)
+		v.Detail = append(v.Detail, eventLine(s.Events, field.String(current, "metadata", "uid"), "ReplicaSet "+field.String(current, "metadata", "name"))...)
 	}
 	return v
 }
@@ -117,8 +119,8 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 // PodsOf gives the pods of a snapshot's Deployment, old and new.
 func PodsOf(s Snapshot) []Object {
 	var pods []Object
-	for _, rs := range ownedBy(s.ReplicaSets, str(s.Deployment, "metadata", "uid")) {
-		pods = append(pods, ownedBy(s.Pods, str(rs, "metadata", "uid"))...)
+	for _, rs := range ownedBy(s.ReplicaSets, field.String(s.Deployment, "metadata", "uid")) {
+		pods = append(pods, ownedBy(s.Pods, field.String(rs, "metadata", "uid"))...)
 	}
 	return pods
 }
@@ -126,20 +128,20 @@ func PodsOf(s Snapshot) []Object {
 // Complete says whether a Deployment by itself, its pods not seen, has rolled
 // out: every pod that it asks for is ready, and it asks for no other.
 func Complete(d Object) bool {
-	return num(d, "status", "observedGeneration") >= num(d, "metadata", "generation") && allReady(d, Replicas(d))
+	return field.Int(d, "status", "observedGeneration") >= field.Int(d, "metadata", "generation") && allReady(d, Replicas(d))
 }
 
 // Replicas is the number of pods that a Deployment asks for.
 func Replicas(d Object) int64 {
-	if _, ok := obj(d, "spec")["replicas"]; ok {
-		return num(d, "spec", "replicas")
+	if _, ok := field.Map(d, "spec")["replicas"]; ok {
+		return field.Int(d, "spec", "replicas")
 	}
 	return 1
 }
 
 func allReady(d Object, desired int64) bool {
 	for _, count := range []string{"updatedReplicas", "replicas", "availableReplicas", "readyReplicas"} {
-		if num(d, "status", count) != desired {
+		if field.Int(d, "status", count) != desired {
 			return false
 		}
 	}
@@ -164,7 +166,7 @@ func podNames(pods []Object) string {
 			names = append(names, fmt.Sprintf("%d more", len(pods)-i))
 			break
 		}
-		names = append(names, str(p, "metadata", "name"))
+		names = append(names, field.String(p, "metadata", "name"))
 	}
 	if len(pods) == 1 {
 		return "the old pod " + names[0]

@@ -3,6 +3,8 @@ package rollout
 import (
 	"fmt"
 	"strings"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
 // maxText bounds what of a foreign message is shown, in bytes.
@@ -12,18 +14,18 @@ const maxText = 600
 // Kubelet and controllers repeat events; only the newest says what is so.
 func lastWarning(events []Object, uid string) (reason, message string) {
 	newest, _ := newestWarning(events, uid)
-	return str(newest, "reason"), clean(str(newest, "message"))
+	return field.String(newest, "reason"), clean(field.String(newest, "message"))
 }
 
 // newestWarning gives the event itself, and its time. Of two of one moment it is
 // always the same one, in whatever order they come: the verdict must not flap.
 func newestWarning(events []Object, uid string) (newest Object, at string) {
 	for _, e := range events {
-		if str(e, "type") != "Warning" || str(e, "involvedObject", "uid") != uid {
+		if field.String(e, "type") != "Warning" || field.String(e, "involvedObject", "uid") != uid {
 			continue
 		}
 		t := eventTime(e)
-		if newest == nil || t > at || t == at && str(e, "metadata", "name") > str(newest, "metadata", "name") {
+		if newest == nil || t > at || t == at && field.String(e, "metadata", "name") > field.String(newest, "metadata", "name") {
 			newest, at = e, t
 		}
 	}
@@ -33,8 +35,8 @@ func newestWarning(events []Object, uid string) (newest Object, at string) {
 // eventTime is RFC 3339, so that it sorts as text. Old events have
 // lastTimestamp, new ones eventTime and a series.
 func eventTime(e Object) string {
-	t := str(e, "metadata", "creationTimestamp")
-	for _, c := range []string{str(e, "lastTimestamp"), str(e, "eventTime"), str(e, "series", "lastObservedTime")} {
+	t := field.String(e, "metadata", "creationTimestamp")
+	for _, c := range []string{field.String(e, "lastTimestamp"), field.String(e, "eventTime"), field.String(e, "series", "lastObservedTime")} {
 		t = max(t, c)
 	}
 	return t

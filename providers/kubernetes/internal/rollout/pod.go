@@ -4,6 +4,8 @@ import (
 	"fmt"
 	"regexp"
 	"strings"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
 // podVerdict is what one pod's status says.
@@ -18,27 +20,27 @@ type podVerdict struct {
 
 // judgePod reads a pod's status as scheduler and kubelet write it.
 func judgePod(p Object, s Snapshot) podVerdict {
-	name, uid := str(p, "metadata", "name"), str(p, "metadata", "uid")
+	name, uid := field.String(p, "metadata", "name"), field.String(p, "metadata", "uid")
 	what := "pod " + name
-	if node := str(p, "spec", "nodeName"); node != "" {
+	if node := field.String(p, "spec", "nodeName"); node != "" {
 		what += " on node " + node
 	}
 	v := podVerdict{name: name}
-	if str(p, "metadata", "deletionTimestamp") != "" {
+	if field.String(p, "metadata", "deletionTimestamp") != "" {
 		v.message = "pod " + name + " is being deleted"
 		return v
 	}
-	if phase := str(p, "status", "phase"); phase == "Failed" || phase == "Succeeded" {
+	if phase := field.String(p, "status", "phase"); phase == "Failed" || phase == "Succeeded" {
 		// The ReplicaSet makes another one.
-		v.message = strings.TrimSpace(fmt.Sprintf("pod %s ended: %s %s", name, phase, str(p, "status", "reason")))
-		v.detail = append(v.detail, what+": "+v.message+note(str(p, "status", "message")))
+		v.message = strings.TrimSpace(fmt.Sprintf("pod %s ended: %s %s", name, phase, field.String(p, "status", "reason")))
+		v.detail = append(v.detail, what+": "+v.message+note(field.String(p, "status", "message")))
 		return v
 	}
-	if c := condition(p, "Ready"); str(c, "status") == "True" {
+	if c := condition(p, "Ready"); field.String(c, "status") == "True" {
 		v.ready = true
 		return v
 	}
-	if c := condition(p, "PodScheduled"); str(c, "status") == "False" {
+	if c := condition(p, "PodScheduled"); field.String(c, "status") == "False" {
 		judgeUnscheduled(&v, p, c, s)
 		return v
 	}
@@ -47,11 +49,11 @@ func judgePod(p Object, s Snapshot) podVerdict {
 		return v
 	}
 	v.message = "ContainerCreating"
-	if str(p, "status", "phase") == "" || len(list(p, "status", "conditions")) == 0 {
+	if field.String(p, "status", "phase") == "" || len(field.List(p, "status", "conditions")) == 0 {
 		v.message = "Pending"
 	}
-	for _, field := range []string{"initContainerStatuses", "containerStatuses"} {
-		for _, c := range list(p, "status", field) {
+	for _, statuses := range []string{"initContainerStatuses", "containerStatuses"} {
+		for _, c := range field.List(p, "status", statuses) {
 			cv := judgeContainer(c, uid, s.Events)
 			if cv.ready {
 				continue
@@ -100,13 +102,13 @@ func isCreating(message string) bool {
 // started says whether the pod's volumes, sandbox and network are there: warnings
 // about them are of the past then, and it is the image that is waited for.
 func started(p Object) bool {
-	return str(condition(p, "PodReadyToStartContainers"), "status") == "True"
+	return field.String(condition(p, "PodReadyToStartContainers"), "status") == "True"
 }
 
 // binding says whether the scheduler has yet to speak of a pod. It does so at once,
 // but when it has chosen a node and waits for the pod's volumes there.
 func binding(p Object) bool {
-	return str(p, "spec", "nodeName") == "" && condition(p, "PodScheduled") == nil
+	return field.String(p, "spec", "nodeName") == "" && condition(p, "PodScheduled") == nil
 }
 
 // judgeBinding says what a pod waits for that has neither node nor refusal.
@@ -136,14 +138,14 @@ func judgeClaims(v *podVerdict, p Object, s Snapshot) {
 // judgeUnscheduled says why no node has taken a pod. Nodes and volumes come and
 // go, so that most of it can heal.
 func judgeUnscheduled(v *podVerdict, p, c Object, s Snapshot) {
-	reason, message := str(c, "reason"), clean(str(c, "message"))
+	reason, message := field.String(c, "reason"), clean(field.String(c, "message"))
 	// What preemption has to say is never the reason.
 	short, _, _ := strings.Cut(message, " preemption:")
 	v.message = reason + note(short)
 	v.detail = append(v.detail, "pod "+v.name+" is not scheduled: "+message)
 	judgeClaims(v, p, s)
-	if _, said := lastWarning(s.Events, str(p, "metadata", "uid")); said != message {
-		v.detail = append(v.detail, eventLine(s.Events, str(p, "metadata", "uid"), "the pod")...)
+	if _, said := lastWarning(s.Events, field.String(p, "metadata", "uid")); said != message {
+		v.detail = append(v.detail, eventLine(s.Events, field.String(p, "metadata", "uid"), "the pod")...)
 	}
 }
 
@@ -158,11 +160,11 @@ var noObject = regexp.MustCompile(`(configmap|secret) "[^"]*" not found|referenc
 // creationFailed says why a node cannot make a pod's containers, from the
 // kubelet's event, and whether that is so for good.
 func creationFailed(p Object, reason, message string) (sentence string, stuck bool) {
-	node := "node " + str(p, "spec", "nodeName")
+	node := "node " + field.String(p, "spec", "nodeName")
 	if m := noHandler.FindStringSubmatch(message); m != nil {
 		handler := strings.Join(m[1:], "")
 		needs := "the pod"
-		if class := str(p, "spec", "runtimeClassName"); class != "" {
+		if class := field.String(p, "spec", "runtimeClassName"); class != "" {
 			needs = "the pod's RuntimeClass " + class
 		}
 		return fmt.Sprintf("%s has no runtime handler %q, which %s needs", node, handler, needs), true

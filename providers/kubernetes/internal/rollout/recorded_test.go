@@ -9,6 +9,8 @@ import (
 	"time"
 
 	kjson "k8s.io/apimachinery/pkg/util/json"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
 // recorded reads what a real control plane had of a Deployment. The files are
@@ -31,8 +33,8 @@ func snapshotOf(data []byte) (s Snapshot, ok bool) {
 	if kjson.Unmarshal(data, &f) != nil {
 		return s, false
 	}
-	s = Snapshot{Deployment: obj(f, "deployment"), ReplicaSets: list(f, "replicaSets"), Pods: list(f, "pods"), Events: list(f, "events"), Related: map[Ref]Object{}}
-	for ref, o := range obj(f, "related") {
+	s = Snapshot{Deployment: field.Map(f, "deployment"), ReplicaSets: field.List(f, "replicaSets"), Pods: field.List(f, "pods"), Events: field.List(f, "events"), Related: map[Ref]Object{}}
+	for ref, o := range field.Map(f, "related") {
 		kind, name, _ := strings.Cut(ref, "/")
 		s.Related[Ref{kind, name}], _ = o.(Object)
 	}
@@ -74,7 +76,7 @@ func TestRecorded(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			s := recorded(t, filepath.Join("testdata/recorded", name+".json"))
-			v := Deployment(s, str(s.Deployment, "metadata", "uid"), num(s.Deployment, "metadata", "generation"))
+			v := Deployment(s, field.String(s.Deployment, "metadata", "uid"), field.Int(s.Deployment, "metadata", "generation"))
 			if v.State != tt.state || generated.ReplaceAllString(strings.TrimPrefix(v.Message, "0/1 ready: "), "$1$3*") != tt.message || (v.Stuck != "") != tt.stuck {
 				t.Errorf("%v, stuck %q: %s", v.State, v.Stuck, v.Why())
 			}
@@ -106,7 +108,7 @@ func FuzzRecorded(f *testing.F) {
 			return
 		}
 		started := time.Now()
-		v := Deployment(s, str(s.Deployment, "metadata", "uid"), generation)
+		v := Deployment(s, field.String(s.Deployment, "metadata", "uid"), generation)
 		Needs(s)
 		if took := time.Since(started); took > 5*time.Second {
 			t.Errorf("%v for %d bytes", took, len(data))
@@ -114,7 +116,7 @@ func FuzzRecorded(f *testing.F) {
 		if v.Message == "" || strings.Contains(v.Message, "\n") {
 			t.Errorf("message %q", v.Message)
 		}
-		if again := Deployment(s, str(s.Deployment, "metadata", "uid"), generation); again.Why() != v.Why() || again.Stuck != v.Stuck {
+		if again := Deployment(s, field.String(s.Deployment, "metadata", "uid"), generation); again.Why() != v.Why() || again.Stuck != v.Stuck {
 			t.Errorf("two verdicts on the same objects:\n%s\n%s", v.Why(), again.Why())
 		}
 		p := Patience{Grace: time.Second}

@@ -1,6 +1,10 @@
 package rollout
 
-import "slices"
+import (
+	"slices"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
+)
 
 // Ref names an object outside of what a rollout follows all the time.
 type Ref struct {
@@ -18,22 +22,22 @@ func Needs(s Snapshot) []Ref {
 			refs = append(refs, r)
 		}
 	}
-	sets := ownedBy(s.ReplicaSets, str(s.Deployment, "metadata", "uid"))
+	sets := ownedBy(s.ReplicaSets, field.String(s.Deployment, "metadata", "uid"))
 	for _, rs := range sets {
-		for _, p := range ownedBy(s.Pods, str(rs, "metadata", "uid")) {
-			phase := str(p, "status", "phase")
+		for _, p := range ownedBy(s.Pods, field.String(rs, "metadata", "uid")) {
+			phase := field.String(p, "status", "phase")
 			switch {
-			case phase == "Failed" || phase == "Succeeded" || str(condition(p, "Ready"), "status") == "True" && str(p, "metadata", "deletionTimestamp") == "":
-			case str(condition(p, "PodScheduled"), "status") == "False" || binding(p):
+			case phase == "Failed" || phase == "Succeeded" || field.String(condition(p, "Ready"), "status") == "True" && field.String(p, "metadata", "deletionTimestamp") == "":
+			case field.String(condition(p, "PodScheduled"), "status") == "False" || binding(p):
 				for _, claim := range claimsOf(p) {
 					add("PersistentVolumeClaim", claim)
 					c := s.Related[Ref{"PersistentVolumeClaim", claim}]
-					if str(c, "status", "phase") != "Bound" {
-						add("StorageClass", str(c, "spec", "storageClassName"))
+					if field.String(c, "status", "phase") != "Bound" {
+						add("StorageClass", field.String(c, "spec", "storageClassName"))
 					}
 				}
 			default:
-				add("Node", str(p, "spec", "nodeName"))
+				add("Node", field.String(p, "spec", "nodeName"))
 			}
 		}
 	}

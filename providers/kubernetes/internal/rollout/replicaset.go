@@ -3,20 +3,22 @@ package rollout
 import (
 	"encoding/json"
 	"strings"
+
+	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
 // newReplicaSet finds the ReplicaSet of the Deployment's current template, nil
 // when the controller has not made it. Like the controller it compares the
 // templates (deploymentutil.FindNewReplicaSet): the revision annotation lags.
 func newReplicaSet(d Object, sets []Object) Object {
-	want := templateKey(obj(d, "spec", "template"))
+	want := templateKey(field.Map(d, "spec", "template"))
 	var found Object
 	for _, rs := range sets {
-		if templateKey(obj(rs, "spec", "template")) != want {
+		if templateKey(field.Map(rs, "spec", "template")) != want {
 			continue
 		}
 		// Of several the oldest is the controller's choice.
-		if found == nil || str(rs, "metadata", "creationTimestamp") < str(found, "metadata", "creationTimestamp") {
+		if found == nil || field.String(rs, "metadata", "creationTimestamp") < field.String(found, "metadata", "creationTimestamp") {
 			found = rs
 		}
 	}
@@ -27,12 +29,12 @@ func newReplicaSet(d Object, sets []Object) Object {
 // adds to each ReplicaSet's.
 func templateKey(t Object) string {
 	meta := Object{}
-	for k, v := range obj(t, "metadata") {
+	for k, v := range field.Map(t, "metadata") {
 		switch k {
 		case "creationTimestamp":
 		case "labels":
 			labels := Object{}
-			for name, value := range obj(t, "metadata", "labels") {
+			for name, value := range field.Map(t, "metadata", "labels") {
 				if name != "pod-template-hash" {
 					labels[name] = value
 				}
@@ -52,27 +54,27 @@ func templateKey(t Object) string {
 // judgeReplicaSet says why a ReplicaSet cannot make its pods, "" when it can.
 func judgeReplicaSet(rs Object) (message, stuck string) {
 	c := condition(rs, "ReplicaFailure")
-	if str(c, "status") != "True" {
+	if field.String(c, "status") != "True" {
 		return "", ""
 	}
-	text := clean(str(c, "message"))
-	message = "the pod cannot be made: " + str(c, "reason") + note(text)
+	text := clean(field.String(c, "message"))
+	message = "the pod cannot be made: " + field.String(c, "reason") + note(text)
 	// Quota frees up, and webhooks and the API server come back. What
 	// admission refuses by its rules stays refused.
 	switch {
 	case strings.Contains(text, "exceeded quota"):
-		return "the namespace's quota leaves no room for the pod: " + str(c, "reason") + note(text), ""
+		return "the namespace's quota leaves no room for the pod: " + field.String(c, "reason") + note(text), ""
 	case strings.Contains(text, "failed quota") && strings.Contains(text, "must specify"):
-		message = "the namespace's quota wants requests or limits that the pod does not have: " + str(c, "reason") + note(text)
+		message = "the namespace's quota wants requests or limits that the pod does not have: " + field.String(c, "reason") + note(text)
 	case strings.Contains(text, "failed calling webhook"), strings.Contains(text, "timeout"), strings.Contains(text, "etcdserver"):
 		return message, ""
 	case strings.Contains(text, "error looking up service account"):
 		// A new namespace gets its default account a moment later.
 		return message, ""
 	case strings.Contains(text, "RuntimeClass") && strings.Contains(text, "not found"):
-		message = "the cluster has not the pod's RuntimeClass: " + str(c, "reason") + note(text)
+		message = "the cluster has not the pod's RuntimeClass: " + field.String(c, "reason") + note(text)
 	case !strings.Contains(text, "forbidden") && !strings.Contains(text, "is invalid") && !strings.Contains(text, "denied") && !strings.Contains(text, "not found"):
 		return message, ""
 	}
-	return message, "pod refused " + str(rs, "metadata", "uid")
+	return message, "pod refused " + field.String(rs, "metadata", "uid")
 }
