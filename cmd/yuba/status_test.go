@@ -2,7 +2,6 @@ package main
 
 import (
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"strings"
@@ -12,9 +11,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fediversity.eu/yuba/providers/kubernetes"
+	"fediversity.eu/yuba/test/golden"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 func TestStatusTable(t *testing.T) {
 	now := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
@@ -45,25 +43,9 @@ func TestStatusTable(t *testing.T) {
 			t.Errorf("too wide: %s", line)
 		}
 	}
-	golden(t, "testdata/status.txt", b.String())
+	golden.Check(t, "testdata/status.txt", b.String())
 	if allWell(nodes) || !allWell(nodes[4:]) {
 		t.Error("who is well")
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", name, diff)
 	}
 }
 

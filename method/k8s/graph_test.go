@@ -3,7 +3,6 @@ package k8s
 import (
 	"bytes"
 	"encoding/json"
-	"flag"
 	"fmt"
 	"os"
 	"strconv"
@@ -18,9 +17,9 @@ import (
 	"github.com/zclconf/go-cty/cty/function"
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
-)
 
-var update = flag.Bool("update", false, "write the golden files anew")
+	"fediversity.eu/yuba/test/golden"
+)
 
 var testEnv = Env{Registry: "registry.example:5000/yuba", Namespace: "fediversity"}
 
@@ -46,19 +45,7 @@ func TestGoldenGraph(t *testing.T) {
 	if formatted := hclwrite.Format(files[GraphFile]); !bytes.Equal(formatted, files[GraphFile]) {
 		t.Errorf("tofu fmt would change the graph:\n%s", cmp.Diff(string(files[GraphFile]), string(formatted)))
 	}
-	golden := "testdata/two-nodes/main.tf"
-	if *update {
-		if err := os.WriteFile(golden, files[GraphFile], 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(golden)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if d := cmp.Diff(string(want), string(files[GraphFile])); d != "" {
-		t.Errorf("run go test -update if this is meant:\n%s", d)
-	}
+	golden.Check(t, "testdata/two-nodes/main.tf", string(files[GraphFile]))
 }
 
 // TestGraphIsTheSameEachTime: a graph that differs would be a change to each

@@ -1,9 +1,7 @@
 package live_test
 
 import (
-	"flag"
 	"fmt"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -13,10 +11,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"fediversity.eu/yuba/cmd/yuba/live"
+	"fediversity.eu/yuba/test/golden"
 	"fediversity.eu/yuba/test/terminal"
 )
-
-var update = flag.Bool("update", false, "write the golden files")
 
 // stage is a display with a clock that only the test moves, on a terminal or
 // without one.
@@ -199,24 +196,8 @@ func TestDeploy(t *testing.T) {
 				name = filepath.Join("testdata", "deploy-plain.txt")
 				story.WriteString(s.seen())
 			}
-			golden(t, name, story.String())
+			golden.Check(t, name, story.String())
 		})
-	}
-}
-
-func golden(t *testing.T, name, got string) {
-	t.Helper()
-	if *update {
-		if err := os.WriteFile(name, []byte(got), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	want, err := os.ReadFile(name)
-	if err != nil {
-		t.Fatal(err)
-	}
-	if diff := cmp.Diff(string(want), got); diff != "" {
-		t.Errorf("%s (-want +got)\n%s", name, diff)
 	}
 }
 
