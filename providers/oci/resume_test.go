@@ -195,6 +195,16 @@ func applyNodes(t *testing.T, host string, n int, spec func(i int) image.Spec) (
 	return digests
 }
 
+// holdsNodes checks that the registry has the images that applyNodes made.
+func holdsNodes(t *testing.T, r *testRegistry, digests []string) {
+	t.Helper()
+	for i, digest := range digests {
+		if d, err := r.pull(fmt.Sprintf("%s/ns/node%d:1", r.Host, i)).Digest(); err != nil || d.String() != digest {
+			t.Errorf("the registry holds %s (%v), want %s", d, err, digest)
+		}
+	}
+}
+
 // Layers that nodes share go over the wire once; the other repositories have them mounted, where the registry does that.
 func TestSharedLayersAreSentOnce(t *testing.T) {
 	const nodes, layers = 6, 5
@@ -210,11 +220,7 @@ func TestSharedLayersAreSentOnce(t *testing.T) {
 		if n, want := r.count("PATCH", ""), layers-1+2*nodes; n != want {
 			t.Errorf("%d uploads, want %d", n, want)
 		}
-		for i, digest := range digests {
-			if d, err := r.pull(fmt.Sprintf("%s/ns/node%d:1", r.Host, i)).Digest(); err != nil || d.String() != digest {
-				t.Errorf("the registry holds %s (%v), want %s", d, err, digest)
-			}
-		}
+		holdsNodes(t, r, digests)
 	})
 	t.Run("sent where that is not possible", func(t *testing.T) {
 		r := newRegistry(t)
@@ -230,11 +236,7 @@ func TestSharedLayersAreSentOnce(t *testing.T) {
 		if n, want := r.count("PATCH", ""), nodes*(layers+1); n != want {
 			t.Errorf("%d uploads, want %d", n, want)
 		}
-		for i, digest := range digests {
-			if d, err := r.pull(fmt.Sprintf("%s/ns/node%d:1", r.Host, i)).Digest(); err != nil || d.String() != digest {
-				t.Errorf("the registry holds %s (%v), want %s", d, err, digest)
-			}
-		}
+		holdsNodes(t, r, digests)
 	})
 	t.Run("by another node when the first one fails", func(t *testing.T) {
 		r := newRegistry(t)
