@@ -131,6 +131,15 @@ func (r *ctxReader) Read(b []byte) (int, error) {
 	return r.r.Read(b)
 }
 
+// Count counts the bytes that are written to it, which goes beside a hash or a file in an io.MultiWriter.
+type Count int64
+
+// Write implements io.Writer.
+func (c *Count) Write(b []byte) (int, error) {
+	*c += Count(len(b))
+	return len(b), nil
+}
+
 // Stored is a layer or another blob as something holds it.
 type Stored struct {
 	// Content is read once. Closing what is made of a Stored closes it.

@@ -15,6 +15,7 @@ import (
 	v1 "github.com/google/go-containerregistry/pkg/v1"
 	"github.com/google/go-containerregistry/pkg/v1/types"
 
+	"fediversity.eu/yuba/providers/oci/internal/blob"
 	"fediversity.eu/yuba/providers/oci/internal/image"
 	"fediversity.eu/yuba/providers/oci/internal/layout"
 	"fediversity.eu/yuba/providers/oci/internal/push"
@@ -217,8 +218,8 @@ func (w *writer) blob(fill func(io.Writer) (v1.Descriptor, error)) (v1.Descripto
 // that is to be dropped.
 func (w *writer) entry(fill func(io.Writer) (name, sum string, err error)) error {
 	at := io.NewOffsetWriter(w.f, w.pos+blockBytes)
-	c := &counter{w: at}
-	b := bufio.NewWriterSize(c, 1<<20)
+	var n blob.Count
+	b := bufio.NewWriterSize(io.MultiWriter(at, &n), 1<<20)
 	name, sum, err := fill(b)
 	if err != nil {
 		return err
@@ -229,17 +230,18 @@ func (w *writer) entry(fill func(io.Writer) (name, sum string, err error)) error
 	if name == "" {
 		return nil
 	}
-	if _, err := at.Write(make([]byte, padding(c.n))); err != nil {
+	size := int64(n)
+	if _, err := at.Write(make([]byte, padding(size))); err != nil {
 		return err
 	}
-	h, err := header(name, c.n)
+	h, err := header(name, size)
 	if err != nil {
 		return err
 	}
 	if _, err := w.f.WriteAt(h, w.pos); err != nil {
 		return err
 	}
-	w.pos += blockBytes + c.n + padding(c.n)
+	w.pos += blockBytes + size + padding(size)
 	if name != Sums {
 		fmt.Fprintf(&w.sums, "%s  %s\n", sum, name)
 	}
@@ -252,15 +254,4 @@ func (w *writer) end() error {
 		return err
 	}
 	return w.f.Truncate(w.pos + 2*blockBytes)
-}
-
-type counter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *counter) Write(b []byte) (int, error) {
-	n, err := c.w.Write(b)
-	c.n += int64(n)
-	return n, err
 }

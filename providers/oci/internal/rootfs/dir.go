@@ -39,11 +39,11 @@ const (
 // Measure reads the directory to its end, and returns digest and size of the layer that Write makes of it.
 func (d Dir) Measure(ctx context.Context) (diffID string, size int64, err error) {
 	hash := sha256.New()
-	c := &writeCounter{w: hash}
-	if err := d.Write(ctx, c); err != nil {
+	var n blob.Count
+	if err := d.Write(ctx, io.MultiWriter(hash, &n)); err != nil {
 		return "", 0, err
 	}
-	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), c.n, nil
+	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), int64(n), nil
 }
 
 // Write writes the tar of the directory. It depends on the files alone: they come sorted, each directory before what is
@@ -279,13 +279,6 @@ func xattrs(f *os.File, buf []byte) (map[string]string, error) {
 	}
 	return records, nil
 }
-
-type writeCounter struct {
-	w io.Writer
-	n int64
-}
-
-func (c *writeCounter) Write(b []byte) (int, error) { c.n += int64(len(b)); return c.w.Write(b) }
 
 // onlyWriter and onlyReader keep CopyBuffer to its buffer.
 type onlyWriter struct{ io.Writer }

@@ -25,16 +25,17 @@ func Tar(ctx context.Context, r io.Reader) (diffID string, err error) {
 	}
 	defer z.Close()
 	hash := sha256.New()
-	counted := &counter{r: io.TeeReader(z, hash)}
-	if err := check(counted); err != nil {
+	var n blob.Count
+	if err := check(io.TeeReader(z, io.MultiWriter(hash, &n)), &n); err != nil {
 		return "", err
 	}
 	return "sha256:" + hex.EncodeToString(hash.Sum(nil)), nil
 }
 
-func check(r *counter) error {
+// check reads all of r; n is how much of it was read.
+func check(r io.Reader, n *blob.Count) error {
 	var c contents
-	t, end := tar.NewReader(r), int64(0)
+	t, end := tar.NewReader(r), blob.Count(0)
 	for {
 		h, err := t.Next()
 		if err == io.EOF {
@@ -49,13 +50,13 @@ func check(r *counter) error {
 		if _, err := io.Copy(io.Discard, t); err != nil {
 			return notTar(err)
 		}
-		end = (r.n + blockBytes - 1) / blockBytes * blockBytes
+		end = (*n + blockBytes - 1) / blockBytes * blockBytes
 	}
 	if _, err := io.Copy(io.Discard, r); err != nil {
 		return notTar(err)
 	}
 	// The tar reader takes the end of the stream for the end of the archive.
-	if r.n < end+blockBytes {
+	if *n < end+blockBytes {
 		return blob.ErrTruncated
 	}
 	return c.check()
@@ -100,15 +101,4 @@ func notTar(err error) error {
 		return errors.New("is not the tar of a root file system, or is damaged: want a tar, as it is or compressed with gzip or zstd")
 	}
 	return blob.Cause(err)
-}
-
-type counter struct {
-	r io.Reader
-	n int64
-}
-
-func (c *counter) Read(b []byte) (int, error) {
-	n, err := c.r.Read(b)
-	c.n += int64(n)
-	return n, err
 }
