@@ -116,6 +116,23 @@ func Cause(err error) error {
 	return err
 }
 
+// OpenFile opens a regular file. Its errors don't name the file.
+func OpenFile(name string) (*os.File, os.FileInfo, error) {
+	// Stat first: opening a FIFO would block.
+	info, err := os.Stat(name)
+	if err != nil {
+		return nil, nil, Cause(err)
+	}
+	if !info.Mode().IsRegular() {
+		return nil, nil, errors.New("is not a regular file")
+	}
+	f, err := os.Open(name)
+	if err != nil {
+		return nil, nil, Cause(err)
+	}
+	return f, info, nil
+}
+
 // Context ends a long read when the run is cancelled.
 func Context(ctx context.Context, r io.Reader) io.Reader { return &ctxReader{ctx, r} }
 

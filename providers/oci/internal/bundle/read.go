@@ -10,7 +10,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"slices"
 
 	v1 "github.com/google/go-containerregistry/pkg/v1"
@@ -41,17 +40,9 @@ type place struct{ offset, size int64 }
 
 // Open opens a bundle and verifies all of it: nothing is used of one that isn't whole. Its errors don't name the file.
 func Open(ctx context.Context, name string) (*Bundle, error) {
-	// Stat first: opening a FIFO would block.
-	info, err := os.Stat(name)
+	f, info, err := blob.OpenFile(name)
 	if err != nil {
-		return nil, blob.Cause(err)
-	}
-	if !info.Mode().IsRegular() {
-		return nil, errors.New("is not a regular file")
-	}
-	f, err := os.Open(name)
-	if err != nil {
-		return nil, blob.Cause(err)
+		return nil, err
 	}
 	b, err := New(ctx, f, info.Size())
 	if err != nil {

@@ -488,16 +488,8 @@ var errScript = errors.New("is a script, such as streamLayeredImage makes, and y
 
 // open opens a regular file that isn't empty, and tells whether it's compressed.
 func open(name string) (f *os.File, compressed bool, err error) {
-	// Stat first: opening a FIFO would block.
-	info, err := stat(name)
-	if err != nil {
+	if f, _, err = blob.OpenFile(name); err != nil {
 		return nil, false, err
-	}
-	if !info.Mode().IsRegular() {
-		return nil, false, errors.New("is not a regular file")
-	}
-	if f, err = os.Open(name); err != nil {
-		return nil, false, blob.Cause(err)
 	}
 	var magic [blob.SniffLen]byte
 	n, err := f.ReadAt(magic[:], 0)
