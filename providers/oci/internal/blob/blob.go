@@ -133,7 +133,8 @@ func OpenFile(name string) (*os.File, os.FileInfo, error) {
 	return f, info, nil
 }
 
-// Context ends a long read when the run is cancelled.
+// Context ends a long read when the run is cancelled. What it returns has Read and nothing else, so io.Copy uses its own
+// buffer, not the kernel's ways between files: those can't be told that the context has ended.
 func Context(ctx context.Context, r io.Reader) io.Reader { return &ctxReader{ctx, r} }
 
 type ctxReader struct {

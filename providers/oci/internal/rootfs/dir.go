@@ -227,7 +227,7 @@ func (p *packer) add(e *item) error {
 	if err := p.header(h); err != nil || h.Typeflag == tar.TypeDir {
 		return err
 	}
-	n, err := io.CopyBuffer(onlyWriter{p.tar}, io.LimitReader(onlyReader{blob.Context(p.ctx, f)}, h.Size), p.buf)
+	n, err := io.CopyBuffer(p.tar, io.LimitReader(blob.Context(p.ctx, f), h.Size), p.buf)
 	if err == nil && n < h.Size {
 		err = at(e.name, blob.ErrChanged)
 	}
@@ -279,7 +279,3 @@ func xattrs(f *os.File, buf []byte) (map[string]string, error) {
 	}
 	return records, nil
 }
-
-// onlyWriter and onlyReader keep CopyBuffer to its buffer.
-type onlyWriter struct{ io.Writer }
-type onlyReader struct{ io.Reader }

@@ -53,7 +53,7 @@ func (s *spool) read(ctx context.Context) error {
 	// A read of a pipe can't be cancelled: it is left to itself.
 	done := make(chan error, 1)
 	go func() {
-		n, err := io.Copy(f, onlyReader{blob.Context(ctx, s.from)})
+		n, err := io.Copy(f, blob.Context(ctx, s.from))
 		s.size = n
 		done <- err
 	}()
@@ -71,10 +71,6 @@ func (s *spool) read(ctx context.Context) error {
 	s.file = f
 	return nil
 }
-
-// onlyReader has io.Copy use its own buffer, not the kernel's ways between files: those can't be told that the context
-// has ended.
-type onlyReader struct{ io.Reader }
 
 func (s *spool) close() error {
 	s.mu.Lock()
