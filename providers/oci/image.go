@@ -364,12 +364,8 @@ func sourceError(diags *diag.Diagnostics, tag name.Tag, from string, err error) 
 		diags.AddAttributeError(path.Root("source"), "Can't build the image", fmt.Sprintf("For %s: %s", tag, err))
 		return
 	}
-	place := from
-	if ref, err := source.Parse(from); err == nil {
-		place = ref.Place()
-	}
 	diags.AddAttributeError(path.Root("source"), "Can't use the source of the image",
-		fmt.Sprintf("%s, for %s: %s.", place, tag, err))
+		fmt.Sprintf("%s, for %s: %s.", source.Place(from), tag, err))
 }
 
 // registryError is for questions: nothing has changed yet.

@@ -112,12 +112,8 @@ func (s *Sources) WriteBundle(ctx context.Context, f *os.File, group []byte, nod
 }
 
 func nodeError(n BundleNode, err error) error {
-	place := n.Source
-	if r, err := source.Parse(n.Source); err == nil {
-		place = r.Place()
-	}
 	if build := (*nix.BuildError)(nil); errors.As(err, &build) {
 		return fmt.Errorf("image of node %s: %w", n.Name, err)
 	}
-	return fmt.Errorf("image of node %s: %s: %w", n.Name, place, err)
+	return fmt.Errorf("image of node %s: %s: %w", n.Name, source.Place(n.Source), err)
 }

@@ -89,8 +89,12 @@ func Parse(s string) (Ref, error) {
 	return Ref{Path: s}, nil
 }
 
-// Place is how to name the source to a user, as far as it has a name.
-func (r Ref) Place() string {
+// Place is how to name a source to a user, as far as it has a name.
+func Place(source string) string {
+	r, err := Parse(source)
+	if err != nil {
+		return source
+	}
 	switch r.Kind {
 	case Stdin:
 		return "the standard input"
