@@ -6,11 +6,9 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"path"
-	"regexp"
 	"strings"
 
 	"fediversity.eu/yuba/providers/oci/internal/blob"
@@ -79,30 +77,30 @@ func parse(raw []byte) (item, error) {
 	if err := image.CheckLayers(len(i.Layers)); err != nil {
 		return item{}, err
 	}
-	for _, name := range append([]*string{&i.Config}, pointers(i.Layers)...) {
-		clean := path.Clean(*name)
-		if len(clean) > 4096 || strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || *name == "" {
-			return item{}, errors.New(Manifest + fmt.Sprintf(": %.100q is an unsafe name", *name))
+	var err error
+	if i.Config, err = cleanName(i.Config); err != nil {
+		return item{}, err
+	}
+	for n := range i.Layers {
+		if i.Layers[n], err = cleanName(i.Layers[n]); err != nil {
+			return item{}, err
 		}
-		*name = clean
 	}
 	return i, nil
 }
 
-func pointers(list []string) []*string {
-	out := make([]*string, len(list))
-	for i := range list {
-		out[i] = &list[i]
+func cleanName(name string) (string, error) {
+	clean := path.Clean(name)
+	if len(clean) > 4096 || strings.HasPrefix(clean, "/") || clean == ".." || strings.HasPrefix(clean, "../") || name == "" {
+		return "", fmt.Errorf("%s: %.100q is an unsafe name", Manifest, name)
 	}
-	return out
+	return clean, nil
 }
-
-var sha256Hex = regexp.MustCompile(`^[0-9a-f]{64}$`)
 
 // digestInName is the hex digest that a config's name promises: <hex>.json or blobs/sha256/<hex>.
 func digestInName(name string) string {
 	base := strings.TrimSuffix(path.Base(name), ".json")
-	if sha256Hex.MatchString(base) {
+	if image.IsDigest("sha256:" + base) {
 		return base
 	}
 	return ""
