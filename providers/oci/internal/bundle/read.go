@@ -151,8 +151,12 @@ func (b *Bundle) verify(ctx context.Context, size int64) error {
 	} else if last != [blockBytes]byte{} {
 		return damaged("its end is not one")
 	}
-	if _, err := r.ReadByte(); err != io.EOF {
-		return cmpErr(err, damaged("something comes after its end"))
+	switch _, err := r.ReadByte(); err {
+	case io.EOF:
+	case nil:
+		return damaged("something comes after its end")
+	default:
+		return blob.Cause(err)
 	}
 	switch {
 	case listed == nil:
@@ -161,13 +165,6 @@ func (b *Bundle) verify(ctx context.Context, size int64) error {
 		return damaged("%s says something else than there is", Sums)
 	}
 	return nil
-}
-
-func cmpErr(err, otherwise error) error {
-	if err != nil {
-		return blob.Cause(err)
-	}
-	return otherwise
 }
 
 // short is what an error of a read means.
