@@ -99,7 +99,7 @@ func images(files image.Files, index *v1.IndexManifest, depth int) ([]v1.Descrip
 			if depth == maxIndexes {
 				return nil, errors.New("has an index in an index in an index")
 			}
-			raw, err := Metadata(files, d)
+			raw, err := metadata(files, d)
 			if err != nil {
 				return nil, err
 			}
@@ -122,9 +122,9 @@ func images(files image.Files, index *v1.IndexManifest, depth int) ([]v1.Descrip
 	return found, nil
 }
 
-// Metadata reads a manifest, index or config, and checks that it is what the descriptor says.
-func Metadata(files image.Files, d v1.Descriptor) ([]byte, error) {
-	if err := CheckDescriptor(d); err != nil {
+// metadata reads a manifest, index or config, and checks that it is what the descriptor says.
+func metadata(files image.Files, d v1.Descriptor) ([]byte, error) {
+	if err := checkDescriptor(d); err != nil {
 		return nil, err
 	}
 	raw, err := files.Metadata(Blob(d.Digest))
@@ -137,8 +137,8 @@ func Metadata(files image.Files, d v1.Descriptor) ([]byte, error) {
 	return raw, nil
 }
 
-// CheckDescriptor refuses what yuba can't verify or doesn't hold.
-func CheckDescriptor(d v1.Descriptor) error {
+// checkDescriptor refuses what yuba can't verify or doesn't hold.
+func checkDescriptor(d v1.Descriptor) error {
 	switch {
 	case !image.IsDigest(d.Digest.String()):
 		return fmt.Errorf("digest %.80q is not sha256", d.Digest)
@@ -159,7 +159,7 @@ var (
 
 // Image opens the image of a manifest that the layout holds.
 func Image(files image.Files, d v1.Descriptor) (*image.Image, error) {
-	raw, err := Metadata(files, d)
+	raw, err := metadata(files, d)
 	if err != nil {
 		return nil, fmt.Errorf("image manifest: %w", err)
 	}
@@ -173,7 +173,7 @@ func Image(files image.Files, d v1.Descriptor) (*image.Image, error) {
 	if !slices.Contains(configs, m.Config.MediaType) {
 		return nil, fmt.Errorf("holds a %.80q and not an image", m.Config.MediaType)
 	}
-	config, err := Metadata(files, m.Config)
+	config, err := metadata(files, m.Config)
 	if err != nil {
 		return nil, fmt.Errorf("image config: %w", err)
 	}
@@ -184,7 +184,7 @@ func Image(files image.Files, d v1.Descriptor) (*image.Image, error) {
 	img := &image.Image{Config: config}
 	whole := d.MediaType == types.OCIManifestSchema1 && m.Config.MediaType == types.OCIConfigJSON
 	for i, l := range m.Layers {
-		if err := CheckDescriptor(l); err != nil {
+		if err := checkDescriptor(l); err != nil {
 			return nil, fmt.Errorf("layer: %w", err)
 		}
 		name := Blob(l.Digest)
