@@ -209,11 +209,7 @@ func (s *Store) Open(ctx context.Context, source string, say func(string)) (*ima
 	case Nix:
 		return s.openOutput(ctx, r, say)
 	case Stdin:
-		f, err := s.stdin.open(ctx)
-		if err != nil {
-			return nil, err
-		}
-		a, err := archive.New(ctx, f)
+		a, err := s.stdin.open(ctx)
 		if err != nil {
 			return nil, err
 		}

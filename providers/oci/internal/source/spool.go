@@ -17,16 +17,17 @@ import (
 type spool struct {
 	from io.Reader
 
-	mu   sync.Mutex
-	file *os.File
-	size int64
-	err  error
+	mu    sync.Mutex
+	file  *os.File
+	size  int64
+	index *archive.Index // once it's known: a compressed archive is decompressed for it
+	err   error
 }
 
 var errNoStdin = errors.New("there is no standard input to read an image from")
 
-// open gives the archive, which the first caller reads to its end. The file stays open.
-func (s *spool) open(ctx context.Context) (archive.File, error) {
+// open opens the archive, which the first caller reads to its end. The file stays open.
+func (s *spool) open(ctx context.Context) (*archive.Archive, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.file == nil && s.err == nil {
@@ -35,7 +36,16 @@ func (s *spool) open(ctx context.Context) (archive.File, error) {
 	if s.err != nil {
 		return nil, s.err
 	}
-	return section{io.NewSectionReader(s.file, 0, s.size)}, nil
+	f := section{io.NewSectionReader(s.file, 0, s.size)}
+	if s.index != nil {
+		return s.index.With(f), nil
+	}
+	a, err := archive.New(ctx, f)
+	if err != nil {
+		return nil, err
+	}
+	s.index = &a.Index
+	return a, nil
 }
 
 type section struct{ *io.SectionReader }
