@@ -30,11 +30,16 @@ func run(t testing.TB, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
+	return output(t, cmd)
+}
+
+func output(t testing.TB, cmd *exec.Cmd) string {
+	t.Helper()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
 	if err != nil {
-		t.Fatalf("%s %s: %v\n%s", program, strings.Join(args, " "), err, stderr.Bytes())
+		t.Fatalf("%s: %v\n%s", strings.Join(cmd.Args, " "), err, stderr.Bytes())
 	}
 	return strings.TrimSpace(string(out))
 }

@@ -55,13 +55,7 @@ func (s *store) run(t testing.TB, program string, args ...string) string {
 	for k, v := range s.env {
 		cmd.Env = append(cmd.Env, k+"="+v)
 	}
-	var stderr strings.Builder
-	cmd.Stderr = &stderr
-	out, err := cmd.Output()
-	if err != nil {
-		t.Fatalf("%s %v: %v\n%s", program, args, err, stderr.String())
-	}
-	return strings.TrimSpace(string(out))
+	return output(t, cmd)
 }
 
 // derivation puts a derivation into the store that runs a shell script; it isn't built.
