@@ -81,16 +81,8 @@ func node(name, tag, rootfs string) world.Node {
 
 // group writes the group file of nodes.
 func group(w *world.World, nodes ...world.Node) {
-	var list []any
-	for _, n := range nodes {
-		entry := map[string]any{"name": n.Name, "tag": n.Tag}
-		for k, v := range n.More {
-			entry[k] = v
-		}
-		list = append(list, entry)
-	}
-	w.Write(map[string]any{"version": 1, "group": "test", "target": "all", "runtimeClass": "systemd", "rolloutTimeout": "120s",
-		"storage": map[string]any{"class": "standard", "size": "1Gi"}, "nodes": list})
+	w.Group(nodes...)
+	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "120s" }) // systemd boots
 }
 
 // in runs a command in the node's pod.

@@ -121,7 +121,7 @@ type Node struct {
 	Name, Tag string
 	Image     lab.Image
 	Archive   string         // instead of an image made here
-	More      map[string]any // further keys
+	More      map[string]any // further keys; with "image", none is made
 }
 
 // Group writes the group file; each image gets a tag of its content unless
@@ -133,10 +133,13 @@ func (w *World) Group(nodes ...Node) {
 		if n.Tag == "" {
 			n.Tag = strings.Trim(n.Image.Behaviour+"-"+n.Image.Content, "-")
 		}
-		if n.Archive == "" {
-			n.Archive = lab.Archive(w.t, n.Image)
+		entry := map[string]any{"name": n.Name, "tag": n.Tag}
+		if n.More["image"] == nil {
+			if n.Archive == "" {
+				n.Archive = lab.Archive(w.t, n.Image)
+			}
+			entry["image"] = map[string]any{"archive": n.Archive}
 		}
-		entry := map[string]any{"name": n.Name, "tag": n.Tag, "image": map[string]any{"archive": n.Archive}}
 		for k, v := range n.More {
 			entry[k] = v
 		}
