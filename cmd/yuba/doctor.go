@@ -2,7 +2,6 @@ package main
 
 import (
 	"context"
-	"encoding/json"
 	"flag"
 	"fmt"
 	"io"
@@ -53,9 +52,7 @@ func k8sDoctor(f *flag.FlagSet) action {
 		}
 		healthy := !slices.ContainsFunc(findings, func(f kubernetes.Finding) bool { return f.Verdict == kubernetes.FindingMissing })
 		if *asJSON {
-			e := json.NewEncoder(p.stdout)
-			e.SetIndent("", "  ")
-			err = e.Encode(struct {
+			err = printJSON(p.stdout, struct {
 				Healthy  bool                 `json:"healthy"`
 				Findings []kubernetes.Finding `json:"findings"`
 			}{healthy, findings})

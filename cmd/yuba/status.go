@@ -126,9 +126,7 @@ func k8sStatus(f *flag.FlagSet) action {
 			return interrupted(ctx, err)
 		}
 		if *asJSON {
-			e := json.NewEncoder(p.stdout)
-			e.SetIndent("", "  ")
-			err = e.Encode(statusResult{statusFormat, namespace, allWell(nodes), nodes})
+			err = printJSON(p.stdout, statusResult{statusFormat, namespace, allWell(nodes), nodes})
 		} else {
 			err = writeStatus(p.stdout, nodes, view{now: time.Now(), width: p.width(p.stdout), details: true})
 		}
@@ -149,6 +147,13 @@ type statusResult struct {
 	Namespace     string            `json:"namespace"`
 	Well          bool              `json:"well"`
 	Nodes         []kubernetes.Node `json:"nodes"`
+}
+
+// printJSON prints what -json asks for, to be read by humans, too.
+func printJSON(w io.Writer, v any) error {
+	e := json.NewEncoder(w)
+	e.SetIndent("", "  ")
+	return e.Encode(v)
 }
 
 // chosen are the named nodes of a group, in the group's order.
@@ -355,6 +360,7 @@ type nodeMessage struct {
 
 // streamNodes writes a line for each node.
 func streamNodes(w io.Writer, nodes []kubernetes.Node, now time.Time) error {
+	lines := json.NewEncoder(w)
 	for _, n := range nodes {
 		m := nodeMessage{Level: "info", Message: n.Name + ": " + string(n.State), Module: "yuba.k8s",
 			Timestamp: now.Format("2006-01-02T15:04:05.000000Z07:00"), Type: "node_status", Node: n}
@@ -364,11 +370,7 @@ func streamNodes(w io.Writer, nodes []kubernetes.Node, now time.Time) error {
 				m.Message += ": " + n.Reason
 			}
 		}
-		line, err := json.Marshal(m)
-		if err != nil {
-			return err
-		}
-		if _, err := w.Write(append(line, '\n')); err != nil {
+		if err := lines.Encode(m); err != nil {
 			return err
 		}
 	}
