@@ -54,7 +54,7 @@ func k8sBundle(f *flag.FlagSet) action {
 		}
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		p.cancelOnInterrupt(ctx, cancel)
+		cancelOnInterrupt(ctx, p.interrupts(), cancel)
 		display := p.display(viewFlags{})
 		images, err := writeBundle(ctx, *out, sources, data, bundleNodes(group, display), group.Registry.Compression)
 		display.Close()

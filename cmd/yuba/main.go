@@ -90,8 +90,7 @@ func interrupts() <-chan struct{} {
 }
 
 // cancelOnInterrupt cancels what there is nothing to clean up after.
-func (p process) cancelOnInterrupt(ctx context.Context, cancel context.CancelFunc) {
-	interrupts := p.interrupts()
+func cancelOnInterrupt(ctx context.Context, interrupts <-chan struct{}, cancel context.CancelFunc) {
 	go func() {
 		select {
 		case <-interrupts:

@@ -129,7 +129,7 @@ func stateServe(f *flag.FlagSet) action {
 		c.Ready = func(baseURL string, _ net.Addr) { fmt.Fprintf(p.stdout, "serving states on %s\n", baseURL) }
 		ctx, cancel := context.WithCancel(ctx)
 		defer cancel()
-		p.cancelOnInterrupt(ctx, cancel)
+		cancelOnInterrupt(ctx, p.interrupts(), cancel)
 		return server.ListenAndServe(ctx, c)
 	}
 }

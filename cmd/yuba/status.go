@@ -324,13 +324,7 @@ func (k *k8sFlags) summarize(ctx context.Context, p process, s *session, err err
 	}
 	ctx, cancel := context.WithTimeout(ctx, summaryTime)
 	defer cancel()
-	go func() {
-		select {
-		case <-s.interrupts:
-			cancel()
-		case <-ctx.Done():
-		}
-	}()
+	cancelOnInterrupt(ctx, s.interrupts, cancel)
 	nodes, serr := c.Status(ctx, namespace, group.NodeNames(), kubernetes.StatusOptions{Brief: true})
 	untouched := !slices.ContainsFunc(nodes, func(n kubernetes.Node) bool { return n.State != kubernetes.Missing })
 	if serr != nil || untouched || allWell(nodes) {
