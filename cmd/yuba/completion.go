@@ -95,23 +95,13 @@ func completions() []completed {
 		flags := flag.NewFlagSet("", flag.ContinueOnError)
 		c.setup(flags)
 		flags.VisitAll(func(f *flag.Flag) {
-			text, _, _ := strings.Cut(usageOf(f), "\n")
-			here.Flags = append(here.Flags, offered{Name: f.Name, Text: text, Value: valueOf(f) != ""})
+			value, usage := flag.UnquoteUsage(f)
+			text, _, _ := strings.Cut(usage, "\n")
+			here.Flags = append(here.Flags, offered{Name: f.Name, Text: text, Value: value != ""})
 		})
 		here.Flags = append(here.Flags, offered{Name: "help", Text: "explain the command"})
 	}
 	return all
-}
-
-// valueOf is what a flag takes, as usage lines show it, "" for a switch.
-func valueOf(f *flag.Flag) string {
-	value, _ := flag.UnquoteUsage(f)
-	return value
-}
-
-func usageOf(f *flag.Flag) string {
-	_, usage := flag.UnquoteUsage(f)
-	return usage
 }
 
 // writeCompletion fills the script of a shell.

@@ -15,9 +15,8 @@ func k8sLogs(f *flag.FlagSet) action {
 	var g groupFlags
 	g.register(f)
 	var o kubernetes.LogOptions
-	const lines = "print the last `number` of lines only; -1: all that there is"
 	f.BoolVar(&o.Follow, "f", false, "go on until the container ends")
-	f.Int64Var(&o.Lines, "tail", -1, lines)
+	f.Int64Var(&o.Lines, "tail", -1, "print the last `number` of lines only; -1: all that there is")
 	f.Int64Var(&o.Lines, "n", -1, "the same as -tail, a `number`")
 	f.BoolVar(&o.Previous, "previous", false, "print the log of before the container's last restart")
 	f.BoolVar(&o.Previous, "p", false, "the same as -previous")

@@ -150,9 +150,6 @@ func (m *manPage) item(term, text string) {
 // roffPart makes text of what troff would take for something else; a NUL is the
 // dash between a page's name and its summary.
 func roffPart(s string) string {
-	if s == "" {
-		return ""
-	}
 	return strings.NewReplacer(`\`, `\e`, "-", `\-`, "'", `\(aq`, "`", "\\(ga", "^", `\(ha`, "~", `\(ti`, "\x00", `\-`).Replace(s)
 }
 
