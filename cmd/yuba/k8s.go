@@ -436,7 +436,7 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		case len(args) == 1 && !destroy:
 			o.PlanFile = args[0]
 			err = onlyWith(f, "a plan file: the plan was made with what it says", "group", "bundle", "submission", "destroy", "refresh-only", "refresh", "replace", "target", "target-file", "exclude", "exclude-file")
-			set = settings{sources: p.sources(), view: k.view, lock: k.lock}
+			set = settings{view: k.view, lock: k.lock}
 		default:
 			err = usagef("unexpected argument %q", args[len(args)-1])
 		}

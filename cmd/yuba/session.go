@@ -120,7 +120,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 	display := p.display(s.view)
 	names := &lineNames{}
 	if s.sources == nil {
-		s.sources = oci.NewSources(oci.SourceOptions{Environ: os.Environ()})
+		s.sources = p.sources()
 	}
 	interrupts := p.interrupts()
 	o := engine.Options{
