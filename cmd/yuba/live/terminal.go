@@ -105,16 +105,15 @@ func (d *Display) table(width, room int) []string {
 			resting = append(resting, l)
 		}
 	}
+	shown := append(busy, resting...)
 	var hidden []*line
-	if len(busy)+len(resting) > room {
-		all := append(busy, resting...)
-		busy, resting = all[:room-1], nil
-		hidden = all[room-1:]
+	if len(shown) > room {
+		shown, hidden = shown[:room-1], shown[room-1:]
 	}
 	now := d.o.Now()
 	var rows []row
 	for _, l := range d.order { // keeps the place of each
-		if !slices.Contains(busy, l) && !slices.Contains(resting, l) {
+		if !slices.Contains(shown, l) {
 			continue
 		}
 		if w := l.now(); w != nil {
