@@ -76,10 +76,9 @@ func initRefused(args *arguments.Init) (diags tfdiags.Diagnostics) {
 
 // metadataFunctions prints the signatures of the language's functions.
 func (c *cli) metadataFunctions(_ context.Context, raw []string) int {
-	args, closer, diags := arguments.ParseMetadataFunctions(raw)
+	_, closer, diags := arguments.ParseMetadataFunctions(raw) // it only has -json, without which there are errors
 	defer closer()
 	e := c.engine(settings{view: arguments.ViewOptions{ViewType: arguments.ViewHuman}})
-	_ = args // which only has -json, without which there are errors
 	view := views.NewMetadataFunctions(e.tty.results)
 	if diags.HasErrors() {
 		return c.misused(e, view, diags)

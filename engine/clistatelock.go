@@ -107,11 +107,10 @@ func (c *cli) stateLock(ctx context.Context, raw []string) int {
 
 // text is the report for humans.
 func (r lockReport) text(forceUnlock string) string {
-	var b strings.Builder
 	if !r.Locked {
-		fmt.Fprintf(&b, "The state at %s is not locked.\n", r.State)
-		return b.String()
+		return fmt.Sprintf("The state at %s is not locked.\n", r.State)
 	}
+	var b strings.Builder
 	fmt.Fprintf(&b, "The state at %s is locked.\n\n", r.State)
 	line := func(name, value string) {
 		if value != "" {

@@ -62,7 +62,7 @@ func (r *rescue) state() *rescuedState {
 
 // persist tries to store the state of an operation that is cancelled.
 func (r *rescue) persist(ctx context.Context) {
-	if mgr := r.state(); mgr != nil && mgr.changed() {
+	if mgr := r.state(); mgr != nil && mgr.written.Load() {
 		_ = mgr.PersistState(context.WithoutCancel(ctx), nil) // it is noted
 	}
 }
@@ -146,8 +146,6 @@ func (s *rescuedState) MutateState(fn func(*states.State) *states.State) error {
 	s.written.Store(true)
 	return s.remoteState.MutateState(fn)
 }
-
-func (s *rescuedState) changed() bool { return s.written.Load() }
 
 // persistFailed is OpenTofu's error after it has tried to write errored.tfstate.
 const persistFailed = "Failed to persist state to backend"
