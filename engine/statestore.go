@@ -178,30 +178,23 @@ func (c *stateClient) Unlock(ctx context.Context, id string) error {
 	c.mu.Unlock()
 	ctx, done := c.graced(ctx, unlockGrace)
 	defer done()
-	if err := c.store.Unlock(ctx, id); err != nil {
-		var h holder
-		var gone notHolder
-		switch {
-		case errors.As(err, &gone):
-			c.mu.Lock()
-			if held {
-				c.held = ""
-			}
-			c.mu.Unlock()
-			return err
-		case errors.As(err, &h):
-			return c.lockError(err)
-		case held && !strings.Contains(err.Error(), c.forceUnlock):
-			return fmt.Errorf("%w\n\nWhen the state server is well again, release the lock:\n    %s %s", err, c.forceUnlock, id)
+	err := c.store.Unlock(ctx, id)
+	var h holder
+	var gone notHolder
+	switch {
+	case err == nil, errors.As(err, &gone):
+		c.mu.Lock()
+		if held {
+			c.held = ""
 		}
-		return errors.New(c.ownLine(err.Error()))
+		c.mu.Unlock()
+		return err
+	case errors.As(err, &h):
+		return c.lockError(err)
+	case held && !strings.Contains(err.Error(), c.forceUnlock):
+		return fmt.Errorf("%w\n\nWhen the state server is well again, release the lock:\n    %s %s", err, c.forceUnlock, id)
 	}
-	c.mu.Lock()
-	if held {
-		c.held = ""
-	}
-	c.mu.Unlock()
-	return nil
+	return errors.New(c.ownLine(err.Error()))
 }
 
 // heldLock is the ID of the lock that is held, if any.
