@@ -257,10 +257,10 @@ func listValue(raw []any, ty cty.Type) (cty.Value, bool) {
 	}
 	vals := make([]cty.Value, len(raw))
 	for i, r := range raw {
-		elem := cty.NilType
-		if elems != nil {
+		var elem cty.Type
+		if ty.IsTupleType() {
 			elem = elems[i]
-		} else if !ty.IsTupleType() {
+		} else {
 			elem = ty.ElementType()
 		}
 		var ok bool
