@@ -649,12 +649,12 @@ func (u *unlocking) notHeld(a *answer, holder LockInfo) error {
 // same bytes as before, so that whatever comes of it has one ID.
 func (u *unlocking) ask(ctx context.Context, refused *answer, refusal error) (next, error) {
 	asks := u.own
-	if asks == nil && u.probe == nil {
-		id := rand.Text()
-		info := LockInfo{ID: id, Operation: "force-unlock", Info: "asks who holds the lock, " + id, Who: "yuba", Created: time.Now().UTC()}
-		u.probe = &held{id, info.json()}
-	}
 	if asks == nil {
+		if u.probe == nil {
+			id := rand.Text()
+			info := LockInfo{ID: id, Operation: "force-unlock", Info: "asks who holds the lock, " + id, Who: "yuba", Created: time.Now().UTC()}
+			u.probe = &held{id, info.json()}
+		}
 		asks = u.probe
 	}
 	a, sent, err := u.c.send(ctx, request{op: "lock", method: u.c.cfg.LockMethod, to: u.c.lock, body: asks.info})
