@@ -147,13 +147,13 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		o.Events = func(e engine.Event) { display.Event(names.event(e)) }
 		o.Aside = display.Aside
 	}
-	e, err := engine.New(ctx, o)
-	if err != nil {
-		display.Close()
-		into.Close()
+	opened := &session{display: display, into: into, sources: s.sources, stdin: s.stdinTaken, interrupts: interrupts}
+	var err error
+	if opened.Engine, err = engine.New(ctx, o); err != nil {
+		opened.close()
 		return nil, err
 	}
-	return &session{Engine: e, display: display, into: into, sources: s.sources, stdin: s.stdinTaken, interrupts: interrupts}, nil
+	return opened, nil
 }
 
 // noState is the state of a command that has none.
