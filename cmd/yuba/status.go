@@ -231,7 +231,7 @@ func writeStatus(w io.Writer, nodes []kubernetes.Node, v view) error {
 const longDigest, shortest = 12, 8
 
 func statusRow(n kubernetes.Node, now time.Time, digits int) []string {
-	age := "-"
+	age := ""
 	if n.Since != nil {
 		age = shortAge(now.Sub(*n.Since))
 	}
@@ -282,9 +282,6 @@ func layOut(rows [][]string, width, rank int) (string, bool) {
 
 // shortDigest is what tells images apart in a table.
 func shortDigest(image string, digits int) string {
-	if image == "" {
-		return "-"
-	}
 	if _, digest, ok := strings.Cut(image, "@sha256:"); ok {
 		return digest[:min(digits, len(digest))]
 	}
