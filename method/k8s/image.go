@@ -121,6 +121,15 @@ func (m Image) path() (key, value string) {
 	return "", ""
 }
 
+// resolve returns a path of the group file; a relative one starts from its
+// directory.
+func (g *Group) resolve(path string) string {
+	if filepath.IsAbs(path) {
+		return path
+	}
+	return filepath.Join(g.Dir, path)
+}
+
 // Source returns the image of n as the source of an oci_image names it.
 func (g *Group) Source(n Node) string {
 	architecture := ""
@@ -140,10 +149,7 @@ func (g *Group) Source(n Node) string {
 		return s
 	}
 	_, path := n.Image.path()
-	if !filepath.IsAbs(path) {
-		path = filepath.Join(g.Dir, path)
-	}
-	path = filepath.Clean(path)
+	path = filepath.Clean(g.resolve(path))
 	if !filepath.IsAbs(path) && strings.Contains(path, ":") {
 		path = "./" + path // or its beginning could be taken for a kind
 	}
@@ -174,10 +180,7 @@ func (g *Group) CheckSources(stat func(path string) (fs.FileInfo, error)) error 
 			continue
 		}
 		at := path("nodes").element(n.index).child("image").child(key)
-		name := value
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(g.Dir, name)
-		}
+		name := g.resolve(value)
 		info, err := stat(name)
 		switch {
 		case errors.Is(err, fs.ErrNotExist):

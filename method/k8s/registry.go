@@ -1,9 +1,6 @@
 package k8s
 
-import (
-	"fmt"
-	"path/filepath"
-)
+import "fmt"
 
 // Registry says how images come to the registry, whichever that is in a run.
 type Registry struct {
@@ -63,11 +60,8 @@ func (g *Group) writeRegistry(f *file) {
 	if g.Registry.Compression != "" {
 		attrs = append(attrs, attr{"compression", str(g.Registry.Compression)})
 	}
-	if name := g.Registry.CAFile; name != "" {
-		if !filepath.IsAbs(name) {
-			name = filepath.Join(g.Dir, name)
-		}
-		attrs = append(attrs, attr{"ca_file", str(name)})
+	if g.Registry.CAFile != "" {
+		attrs = append(attrs, attr{"ca_file", str(g.resolve(g.Registry.CAFile))})
 	}
 	for _, l := range []struct {
 		name  string
