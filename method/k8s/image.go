@@ -8,6 +8,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 )
 
 // Image is the source of a node's image. Exactly one of Archive, Layout,
@@ -75,10 +76,17 @@ func (m *Image) read(o fields) {
 }
 
 var (
-	// https://nix.dev/manual/nix/2.28/store/store-path
-	derivation   = regexp.MustCompile(`^(/[^/\x00]+)*/[0-9a-df-np-sv-z]{32}-[0-9a-zA-Z+\-._?=]{1,207}\.drv$`)
-	outputName   = regexp.MustCompile(`^[0-9a-zA-Z+\-._?=]{1,64}$`)
 	architecture = regexp.MustCompile(`^[a-z0-9]{1,20}$`)
+
+	// Few groups have derivations, and these take long to compile, which each
+	// start of yuba would pay.
+	// https://nix.dev/manual/nix/2.28/store/store-path
+	derivation = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^(/[^/\x00]+)*/[0-9a-df-np-sv-z]{32}-[0-9a-zA-Z+\-._?=]{1,207}\.drv$`)
+	})
+	outputName = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[0-9a-zA-Z+\-._?=]{1,64}$`)
+	})
 )
 
 // isDerivation is the rule of store paths of derivations. The store may be
@@ -87,14 +95,14 @@ func isDerivation(s string) error {
 	if err := isPath(s); err != nil {
 		return err
 	}
-	if !derivation.MatchString(s) || filepath.Clean(s) != s {
+	if !derivation().MatchString(s) || filepath.Clean(s) != s {
 		return fmt.Errorf("%s is not the store path of a derivation, such as /nix/store/HASH-NAME.drv", quote(s))
 	}
 	return nil
 }
 
 func isOutput(s string) error {
-	if !outputName.MatchString(s) {
+	if !outputName().MatchString(s) {
 		return fmt.Errorf("%s is not the name of a derivation's output", quote(s))
 	}
 	return nil
