@@ -2,6 +2,7 @@ package k8s
 
 import (
 	"path/filepath"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -114,7 +115,7 @@ func (n *Node) read(o fields) {
 	if v, ok := o.typed("enabled", kindBool, false); ok {
 		n.Enabled = v.yes
 	}
-	if image, ok := o.child("image", true, append(imageSources[:len(imageSources):len(imageSources)], "output", "architecture")...); ok {
+	if image, ok := o.child("image", true, slices.Concat(imageSources, []string{"output", "architecture"})...); ok {
 		n.Image.read(image)
 	}
 	n.Tag = o.string("tag", true, isTag)
