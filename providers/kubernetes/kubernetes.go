@@ -35,11 +35,12 @@ const DefaultFieldManager = "yuba"
 // other field managers, for those who don't write the configuration themselves.
 const EnvForceConflicts = "KUBE_FORCE_CONFLICTS"
 
-// DefaultTimeout is the time that a rollout or a delete has when the
-// configuration names none.
-const DefaultTimeout = "10m"
-
-const defaultTimeout = 10 * time.Minute
+// What rollouts and deletes have when the configuration says nothing. The
+// descriptions in the schema name them.
+const (
+	defaultTimeout     = 10 * time.Minute
+	defaultPersistence = 20 * time.Second
+)
 
 type options struct {
 	progress  func(namespace, name, message string)
@@ -132,7 +133,7 @@ func (p *kubernetesProvider) Schema(_ context.Context, _ provider.SchemaRequest,
 			},
 			"timeout": schema.StringAttribute{
 				Optional:    true,
-				Description: "Timeout of objects and rollouts that have none of their own, such as 90s. Default: " + DefaultTimeout + ".",
+				Description: "Timeout of objects and rollouts that have none of their own, such as 90s. Default: 10m.",
 			},
 			"persistence": schema.StringAttribute{
 				Optional:    true,

@@ -451,7 +451,7 @@ func (c *Cluster) Rollback(ctx context.Context, namespace, name string, within t
 
 // newOptions are the defaults, changed by opts.
 func newOptions(opts []Option) options {
-	o := options{getenv: os.Getenv, persist: 20 * time.Second, timeout: defaultTimeout, progress: func(string, string, string) {}}
+	o := options{getenv: os.Getenv, persist: defaultPersistence, timeout: defaultTimeout, progress: func(string, string, string) {}}
 	for _, opt := range opts {
 		opt(&o)
 	}
