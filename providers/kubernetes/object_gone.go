@@ -130,6 +130,7 @@ func (n *contents) of(ctx context.Context, c *client.Client, o client.Object) st
 	}
 	var lines []string
 	head := "\nIt waits for:\n  - "
+	pods := client.Builtin("v1", "Pod")
 	name, namespace := metaString(o, "name"), metaString(o, "namespace")
 	switch o["kind"] {
 	case "Namespace":
@@ -139,13 +140,15 @@ func (n *contents) of(ctx context.Context, c *client.Client, o client.Object) st
 				continue
 			}
 			for _, m := range leftOver.FindAllStringSubmatch(cond.message, maxResources) {
-				lines = append(lines, left(ctx, c, name, m[1], m[2], client.ListOptions{}, nil)...)
+				if k, err := c.KindOf(ctx, m[2], m[1]); err == nil && k.Namespaced {
+					lines = append(lines, left(ctx, c, k, name, client.ListOptions{}, nil)...)
+				}
 			}
 		}
 	case "Deployment":
-		lines = left(ctx, c, namespace, "pods", "", client.ListOptions{LabelSelector: selectorOf(o)}, nil)
+		lines = left(ctx, c, pods, namespace, client.ListOptions{LabelSelector: selectorOf(o)}, nil)
 	case "PersistentVolumeClaim":
-		lines = left(ctx, c, namespace, "pods", "", client.ListOptions{}, func(pod client.Object) bool { return slices.Contains(claimNames(pod), name) })
+		lines = left(ctx, c, pods, namespace, client.ListOptions{}, func(pod client.Object) bool { return slices.Contains(claimNames(pod), name) })
 	}
 	if ctx.Err() == nil {
 		n.at, n.text = time.Now(), ""
@@ -156,13 +159,9 @@ func (n *contents) of(ctx context.Context, c *client.Client, o client.Object) st
 	return n.text
 }
 
-// left names the objects of one resource in a namespace that are chosen, those
-// with finalizers first: they hold the others, too.
-func left(ctx context.Context, c *client.Client, namespace, resource, group string, o client.ListOptions, chosen func(client.Object) bool) []string {
-	k, err := c.KindOf(ctx, group, resource)
-	if err != nil || !k.Namespaced {
-		return nil
-	}
+// left names the objects of one kind in a namespace that are chosen, those with
+// finalizers first: they hold the others, too.
+func left(ctx context.Context, c *client.Client, k client.Kind, namespace string, o client.ListOptions, chosen func(client.Object) bool) []string {
 	objects, _, err := c.List(ctx, k, namespace, o)
 	if err != nil {
 		return nil // who may delete need not be allowed to list
@@ -179,7 +178,7 @@ func left(ctx context.Context, c *client.Client, namespace, resource, group stri
 	var lines []string
 	for i, o := range objects {
 		if i == maxLeft {
-			lines = append(lines, fmt.Sprintf("%d more %s", len(objects)-i, resource))
+			lines = append(lines, fmt.Sprintf("%d more %s", len(objects)-i, k.Resource))
 			break
 		}
 		line := k.Kind + " " + metaString(o, "name")
