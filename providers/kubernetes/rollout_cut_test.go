@@ -79,6 +79,16 @@ func (m *moment) listen(_, _, message string) {
 	}
 }
 
+// cutAt cuts at a moment: the cut is there before anybody hears of the moment.
+func (w *wire) cutAt(m *moment) kubernetes.Option {
+	return kubernetes.WithProgress(func(namespace, name, message string) {
+		if m.hears(message) {
+			w.cut()
+			m.listen(namespace, name, message)
+		}
+	})
+}
+
 // behave says in the pod template what becomes of the pod, whatever its image.
 func behave(m map[string]any, behaviour string) map[string]any {
 	meta := m["spec"].(map[string]any)["template"].(map[string]any)["metadata"].(map[string]any)
@@ -97,13 +107,7 @@ func (n *node) rolled() string {
 // it had lasted when it was seen last.
 func TestHealedOutOfSight(t *testing.T) {
 	w, ill := &wire{}, when("CreateContainerConfigError")
-	c := newCluster(t, kubernetes.WithTransport(w.wrap), kubernetes.WithProgress(func(a, b, m string) {
-		// The cut is there before it has lasted for long.
-		if ill.hears(m) {
-			w.cut()
-			ill.listen(a, b, m)
-		}
-	}))
+	c := newCluster(t, kubernetes.WithTransport(w.wrap), w.cutAt(ill)) // before it has lasted for long
 	n := c.node("web", "1m")
 	c.put(n.dep, with(behave(c.deployment("web", c.push("one", lab.Image{})), lab.ConfigError)))
 	go func() {
@@ -124,12 +128,7 @@ func TestHealedOutOfSight(t *testing.T) {
 // before time was over.
 func TestCompleteButOutOfSightWhenTimeWasOver(t *testing.T) {
 	w, creating := &wire{}, when("0/1")
-	c := newCluster(t, kubernetes.WithTransport(w.wrap), kubernetes.WithProgress(func(a, b, m string) {
-		if creating.hears(m) {
-			w.cut()
-			creating.listen(a, b, m)
-		}
-	}))
+	c := newCluster(t, kubernetes.WithTransport(w.wrap), w.cutAt(creating))
 	n := c.node("web", "2s")
 	c.put(n.dep, with(c.deployment("web", c.push("one", lab.Image{ReadyAfter: 500 * time.Millisecond}))))
 	go func() {
