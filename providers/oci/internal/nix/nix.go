@@ -13,6 +13,7 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 )
@@ -42,11 +43,14 @@ func NewStore(environ []string) *Store {
 	return &Store{environ: environ, slots: make(chan struct{}, maxBuilds)}
 }
 
+// Compiled at their first use: their counted repetitions cost the start of a program that needs none of it.
 var (
 	// derivation is the name of a derivation in a store: 32 characters of Nix's base 32, and a name
 	// (https://nix.dev/manual/nix/2.28/store/store-path).
-	derivation = regexp.MustCompile(`^[0-9a-df-np-sv-z]{32}-[0-9a-zA-Z+\-._?=]{1,207}\.drv$`)
-	output     = regexp.MustCompile(`^[0-9a-zA-Z+\-._?=]{1,64}$`)
+	derivation = sync.OnceValue(func() *regexp.Regexp {
+		return regexp.MustCompile(`^[0-9a-df-np-sv-z]{32}-[0-9a-zA-Z+\-._?=]{1,207}\.drv$`)
+	})
+	output = sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(`^[0-9a-zA-Z+\-._?=]{1,64}$`) })
 )
 
 // Parse takes PATH.drv or PATH.drv!OUTPUT apart. The path is that of a derivation in some store.
@@ -55,10 +59,10 @@ func Parse(s string) (drv, out string, err error) {
 	if !has {
 		out = "out"
 	}
-	if !filepath.IsAbs(drv) || filepath.Clean(drv) != drv || !derivation.MatchString(path.Base(drv)) {
+	if !filepath.IsAbs(drv) || filepath.Clean(drv) != drv || !derivation().MatchString(path.Base(drv)) {
 		return "", "", fmt.Errorf("%.200q is not the path of a derivation: want /nix/store/HASH-NAME.drv", drv)
 	}
-	if !output.MatchString(out) {
+	if !output().MatchString(out) {
 		return "", "", fmt.Errorf("%.80q is not the name of a derivation's output", out)
 	}
 	return drv, out, nil
