@@ -190,9 +190,9 @@ func (c canaries) watch(ctx context.Context, t *testing.T, pid int) {
 
 // run runs a command of the world under watch, and looks for secrets in what it
 // says. during, when given, is called while it runs, with what it has said so far.
-func (c canaries) run(t *testing.T, w *world.World, code int, during func(*text), args ...string) world.Result {
+func (c canaries) run(t *testing.T, w *world.World, code int, during func(*world.Text), args ...string) world.Result {
 	t.Helper()
-	var stdout, stderr text
+	var stdout, stderr world.Text
 	cmd := w.Command(args...)
 	cmd.Stdout, cmd.Stderr = &stdout, &stderr
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -421,7 +421,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	// The state server dies in the middle of an apply.
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "three", ReadyAfter: 3 * time.Second}})
 	w.Env["TF_LOG"] = "trace"
-	secret.run(t, w, 1, func(said *text) {
+	secret.run(t, w, 1, func(said *world.Text) {
 		world.Eventually(t, "rollout", func() bool { return strings.Contains(said.String(), ": 0/1 ready") })
 		if err := server.Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)

@@ -1,10 +1,8 @@
 package e2e
 
 import (
-	"bytes"
 	"os/exec"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -12,34 +10,16 @@ import (
 	"fediversity.eu/yuba/test/world"
 )
 
-// text is what a running command has written so far.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (t *text) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.Write(p)
-}
-
-func (t *text) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.String()
-}
-
 // waiting starts an apply whose rollout of web never ends by itself, and
 // returns when it waits for it.
-func waiting(t *testing.T, w *world.World) (*exec.Cmd, *text) {
+func waiting(t *testing.T, w *world.World) (*exec.Cmd, *world.Text) {
 	t.Helper()
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "one"}})
 	w.Must(0, "k8s", "apply", "-auto-approve")
 	good := w.Get("deployment/web", world.ImagePath)
 	w.Group(world.Node{Name: "web", Image: lab.Image{Behaviour: "never-ready"}})
 	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "1h" })
-	var out text
+	var out world.Text
 	cmd := w.Command("k8s", "apply", "-auto-approve")
 	cmd.Stdout, cmd.Stderr = &out, &out
 	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}

@@ -3,7 +3,6 @@
 package kill
 
 import (
-	"bytes"
 	"context"
 	"encoding/base64"
 	"encoding/json"
@@ -16,7 +15,6 @@ import (
 	"regexp"
 	"slices"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 
@@ -91,28 +89,10 @@ func (l *life) front(s proxy.Server) *proxy.Front {
 	return f
 }
 
-// text is what a running command has written so far.
-type text struct {
-	mu sync.Mutex
-	b  bytes.Buffer
-}
-
-func (t *text) Write(p []byte) (int, error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.Write(p)
-}
-
-func (t *text) String() string {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	return t.b.String()
-}
-
 // process is a command under way.
 type process struct {
 	cmd            *exec.Cmd
-	stdout, stderr text
+	stdout, stderr world.Text
 	ended          chan struct{}
 }
 
