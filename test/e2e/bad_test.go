@@ -5,8 +5,6 @@ import (
 	"net"
 	"net/http"
 	"net/http/httptest"
-	"net/http/httputil"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -222,16 +220,12 @@ func TestRegistryDownChangesNothingInTheCluster(t *testing.T) {
 // readOnly is the address of a registry that takes no upload.
 func readOnly(t *testing.T, registry string) string {
 	t.Helper()
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry})
-	s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		if r.Method != http.MethodGet && r.Method != http.MethodHead {
-			http.Error(w, `{"errors":[{"code":"DENIED","message":"read-only"}]}`, http.StatusForbidden)
-			return
-		}
-		proxy.ServeHTTP(w, r)
-	}))
-	t.Cleanup(s.Close)
-	return strings.TrimPrefix(s.URL, "http://")
+	denied := func(w http.ResponseWriter, _ *http.Request) {
+		http.Error(w, `{"errors":[{"code":"DENIED","message":"read-only"}]}`, http.StatusForbidden)
+	}
+	return registryFront(t, registry, denied, func(r *http.Request) bool {
+		return r.Method != http.MethodGet && r.Method != http.MethodHead
+	})
 }
 
 func TestAdmissionRefusal(t *testing.T) {

@@ -32,6 +32,22 @@ func says(t *testing.T, r world.Result, words ...string) {
 	}
 }
 
+// registryFront is the address of a server before a registry. It passes on all
+// requests but those that refused tells, which get refusal for an answer.
+func registryFront(t *testing.T, registry string, refusal http.HandlerFunc, refused func(*http.Request) bool) string {
+	t.Helper()
+	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: registry})
+	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if refused(r) {
+			refusal(rw, r)
+			return
+		}
+		proxy.ServeHTTP(rw, r)
+	}))
+	t.Cleanup(s.Close)
+	return strings.TrimPrefix(s.URL, "http://")
+}
+
 // pods are the uids of a world's pods.
 func pods(w *world.World) string { return w.Get("pods", ".items[*].metadata.uid") }
 
@@ -167,17 +183,10 @@ func TestImageThatTheClusterCannotPull(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	var only atomic.Pointer[string] // the digest that the nodes may pull; nil: all
-	proxy := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.Lab.Registry})
-	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+	w.Env["K8S_REGISTRY"] = registryFront(t, w.Lab.Registry, http.NotFound, func(r *http.Request) bool {
 		digest := only.Load()
-		if strings.Contains(r.URL.Path, "/manifests/") && !strings.HasPrefix(r.UserAgent(), "yuba") && digest != nil && path.Base(r.URL.Path) != *digest {
-			http.NotFound(rw, r)
-			return
-		}
-		proxy.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(s.Close)
-	w.Env["K8S_REGISTRY"] = strings.TrimPrefix(s.URL, "http://")
+		return strings.Contains(r.URL.Path, "/manifests/") && !strings.HasPrefix(r.UserAgent(), "yuba") && digest != nil && path.Base(r.URL.Path) != *digest
+	})
 	w.Group(node("web", "one"))
 	w.Must(0, "k8s", "apply", "-auto-approve")
 	good := w.Get("deployment/web", world.ImagePath)
@@ -387,16 +396,9 @@ func TestImageThatGoesBeforeItsPod(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
 	var forgets atomic.Bool // of what was pushed
-	registry := httputil.NewSingleHostReverseProxy(&url.URL{Scheme: "http", Host: w.Lab.Registry})
-	s := httptest.NewServer(http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
-		if forgets.Load() && r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/manifests/sha256:") {
-			http.NotFound(rw, r)
-			return
-		}
-		registry.ServeHTTP(rw, r)
-	}))
-	t.Cleanup(s.Close)
-	w.Env["K8S_REGISTRY"] = strings.TrimPrefix(s.URL, "http://")
+	w.Env["K8S_REGISTRY"] = registryFront(t, w.Lab.Registry, http.NotFound, func(r *http.Request) bool {
+		return forgets.Load() && r.Method == http.MethodHead && strings.Contains(r.URL.Path, "/manifests/sha256:")
+	})
 	w.Group(node("web", "one"))
 	w.Must(0, "k8s", "apply", "-auto-approve")
 	before, generation := pods(w), w.Get("deployment/web", ".metadata.generation")
