@@ -168,6 +168,8 @@ func (l *life) again(code int, args ...string) world.Result {
 	return r
 }
 
+var deployments = schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+
 // kinds are those of which a group has objects.
 var kinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "configmaps"},
@@ -175,10 +177,20 @@ var kinds = []schema.GroupVersionResource{
 	{Version: "v1", Resource: "secrets"},
 	{Version: "v1", Resource: "serviceaccounts"},
 	{Version: "v1", Resource: "services"},
-	{Group: "apps", Version: "v1", Resource: "deployments"},
+	deployments,
 	{Group: "networking.k8s.io", Version: "v1", Resource: "networkpolicies"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "roles"},
 	{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "rolebindings"},
+}
+
+// list are the objects of a kind in the group's namespace.
+func (l *life) list(kind schema.GroupVersionResource) []unstructured.Unstructured {
+	l.Helper()
+	list, err := l.client.Resource(kind).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
+	if err != nil {
+		l.Fatal(err)
+	}
+	return list.Items
 }
 
 // live are the objects in the group's namespace, as kind/name, without those
@@ -187,11 +199,7 @@ func (l *life) live() []string {
 	l.Helper()
 	var out []string
 	for _, k := range kinds {
-		list, err := l.client.Resource(k).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
-		if err != nil {
-			l.Fatal(err)
-		}
-		for _, o := range list.Items {
+		for _, o := range l.list(k) {
 			id := o.GetKind() + "/" + o.GetName()
 			if id != "ConfigMap/kube-root-ca.crt" && id != "ServiceAccount/default" {
 				out = append(out, id)
@@ -233,7 +241,7 @@ func (l *life) stored() []resource {
 	return state.Resources
 }
 
-// true fails unless the state says what is in the cluster and in the registry.
+// truthful fails unless the state says what is in the cluster and in the registry.
 func (l *life) truthful() {
 	l.Helper()
 	var said []string
@@ -260,11 +268,7 @@ func (l *life) truthful() {
 	if live := l.live(); !slices.Equal(live, said) {
 		l.Errorf("the state says  %v\nthe cluster has %v", said, live)
 	}
-	deployments, err := l.client.Resource(kinds[5]).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
-	if err != nil {
-		l.Fatal(err)
-	}
-	for _, d := range deployments.Items {
+	for _, d := range l.list(deployments) {
 		if image := imageOf(&d); !digests[image] {
 			l.Errorf("%s runs %s, which the state does not have", d.GetName(), image)
 		}
@@ -293,12 +297,8 @@ func imageOf(deployment *unstructured.Unstructured) string {
 // machines are the machine IDs of the nodes that have a Deployment.
 func (l *life) machines() map[string]string {
 	l.Helper()
-	list, err := l.client.Resource(kinds[5]).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
-	if err != nil {
-		l.Fatal(err)
-	}
 	ids := map[string]string{}
-	for _, d := range list.Items {
+	for _, d := range l.list(deployments) {
 		containers, _, _ := unstructured.NestedSlice(d.Object, "spec", "template", "spec", "containers")
 		env, _, _ := unstructured.NestedSlice(containers[0].(map[string]any), "env")
 		for _, v := range env {
@@ -313,7 +313,7 @@ func (l *life) machines() map[string]string {
 // running is the image of a Deployment.
 func (l *life) running(node string) string {
 	l.Helper()
-	d, err := l.client.Resource(kinds[5]).Namespace(l.Namespace).Get(context.Background(), node, meta.GetOptions{})
+	d, err := l.client.Resource(deployments).Namespace(l.Namespace).Get(context.Background(), node, meta.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
