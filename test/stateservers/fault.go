@@ -23,11 +23,15 @@ type Fault struct {
 	// Silence: from then on nothing answers, whatever it is asked for.
 	Silence bool
 
-	respond func(w http.ResponseWriter, r *http.Request, b *Broken, real *httptest.ResponseRecorder)
+	respond response
 }
 
-// Moved is the path below which a broken server serves what was redirected.
-const Moved = "/moved"
+// response answers a request in the place of a server, whose own answer is real:
+// empty unless the fault comes after the effect.
+type response func(w http.ResponseWriter, r *http.Request, b *Broken, real *httptest.ResponseRecorder)
+
+// movedTo is the path below which a broken server serves what was redirected.
+const movedTo = "/moved"
 
 // Broken is a server some of whose requests go wrong.
 type Broken struct {
@@ -91,7 +95,7 @@ func (b *Broken) next(op Op) *Fault {
 
 // ServeHTTP implements http.Handler.
 func (b *Broken) ServeHTTP(w http.ResponseWriter, r *http.Request) {
-	if rest, ok := strings.CutPrefix(r.URL.Path, Moved); ok {
+	if rest, ok := strings.CutPrefix(r.URL.Path, movedTo); ok {
 		r.URL.Path = rest
 		b.Server.ServeHTTP(w, r)
 		return
@@ -160,7 +164,7 @@ func wrongSum(w http.ResponseWriter, _ *http.Request, _ *Broken, real *httptest.
 
 // hang sends nothing, or a part of the body and then nothing, until the client
 // has had enough.
-func hang(part bool) func(http.ResponseWriter, *http.Request, *Broken, *httptest.ResponseRecorder) {
+func hang(part bool) response {
 	return func(w http.ResponseWriter, r *http.Request, b *Broken, real *httptest.ResponseRecorder) {
 		if part {
 			body := real.Body.Bytes()
@@ -178,7 +182,7 @@ func hang(part bool) func(http.ResponseWriter, *http.Request, *Broken, *httptest
 }
 
 // says answers with a status and a body. Headers come in pairs.
-func says(status int, body string, headers ...string) func(http.ResponseWriter, *http.Request, *Broken, *httptest.ResponseRecorder) {
+func says(status int, body string, headers ...string) response {
 	return func(w http.ResponseWriter, _ *http.Request, _ *Broken, _ *httptest.ResponseRecorder) {
 		for i := 0; i < len(headers); i += 2 {
 			w.Header().Set(headers[i], headers[i+1])
@@ -190,7 +194,7 @@ func says(status int, body string, headers ...string) func(http.ResponseWriter, 
 
 // redirects sends the client to the same path below a prefix, which may have
 // another host.
-func redirects(status int, prefix string) func(http.ResponseWriter, *http.Request, *Broken, *httptest.ResponseRecorder) {
+func redirects(status int, prefix string) response {
 	return func(w http.ResponseWriter, r *http.Request, _ *Broken, _ *httptest.ResponseRecorder) {
 		w.Header().Set("Location", prefix+r.URL.RequestURI())
 		w.WriteHeader(status)
@@ -200,8 +204,8 @@ func redirects(status int, prefix string) func(http.ResponseWriter, *http.Reques
 // Other is the LockInfo of somebody who holds the lock in a fault.
 const Other = `{"ID":"0badc0de-1111-2222-3333-444444444444","Operation":"OperationTypeApply","Info":"","Who":"eve@ci-7","Version":"1.12.6","Created":"2026-01-02T03:04:05.678Z","Path":""}`
 
-// Page is what proxies and login services send instead of an answer.
-const Page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><h1>Sign in</h1></body></html>\n"
+// page is what proxies and login services send instead of an answer.
+const page = "<!DOCTYPE html>\n<html><head><title>Sign in</title></head><body><h1>Sign in</h1></body></html>\n"
 
 const htmlType, jsonType = "text/html; charset=utf-8", "application/json"
 
@@ -213,18 +217,16 @@ type Group struct {
 }
 
 // each makes a fault for each status.
-func each(name string, respond func(status int) func(http.ResponseWriter, *http.Request, *Broken, *httptest.ResponseRecorder), statuses ...int) (out []Fault) {
+func each(statuses []int, respond func(status int) response) (out []Fault) {
 	for _, s := range statuses {
-		out = append(out, Fault{Name: fmt.Sprintf("%d %s", s, name), respond: respond(s)})
+		out = append(out, Fault{Name: fmt.Sprint(s), respond: respond(s)})
 	}
 	return out
 }
 
-// bodies makes a fault for each status and body.
+// bodies makes a fault with this body for each status.
 func bodies(statuses []int, body string, headers ...string) []Fault {
-	return each("", func(s int) func(http.ResponseWriter, *http.Request, *Broken, *httptest.ResponseRecorder) {
-		return says(s, body, headers...)
-	}, statuses...)
+	return each(statuses, func(s int) response { return says(s, body, headers...) })
 }
 
 // Groups are all faults.
@@ -233,9 +235,7 @@ func Groups() []Group {
 	down := []int{http.StatusInternalServerError, http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout}
 	moved := []int{http.StatusMovedPermanently, http.StatusFound, http.StatusTemporaryRedirect, http.StatusPermanentRedirect}
 	redirect := func(prefix string) []Fault {
-		return each("", func(s int) func(http.ResponseWriter, *http.Request, *Broken, *httptest.ResponseRecorder) {
-			return redirects(s, prefix)
-		}, moved...)
+		return each(moved, func(s int) response { return redirects(s, prefix) })
 	}
 	after := func(faults []Fault) []Fault {
 		for i := range faults {
@@ -255,24 +255,24 @@ func Groups() []Group {
 		{"body cut short, of the right length", []Fault{{Name: "half", After: true, respond: half}}},
 		{"wrong `Content-MD5`", []Fault{{Name: "sum", After: true, respond: wrongSum}}},
 		{"5xx without the effect", bodies(down, `{"message":"out of order"}`, "Content-Type", jsonType)},
-		{"5xx with the effect", after(bodies(down, Page, "Content-Type", htmlType))},
+		{"5xx with the effect", after(bodies(down, page, "Content-Type", htmlType))},
 		{"503 with `Retry-After`", bodies([]int{http.StatusServiceUnavailable}, "busy", "Retry-After", "7")},
 		{"429 with `Retry-After`", bodies([]int{http.StatusTooManyRequests}, "Retry later\n", "Retry-After", "7")},
 		{"413", append(bodies([]int{http.StatusRequestEntityTooLarge}, "<html><head><title>413 Request Entity Too Large</title></head></html>", "Content-Type", htmlType),
 			bodies([]int{http.StatusRequestEntityTooLarge}, `{"message":"413 Request Entity Too Large"}`, "Content-Type", jsonType)...)},
 		{"409 or 423 with a LockInfo", bodies(locked, Other, "Content-Type", jsonType)},
-		{"409 or 423 with nothing, a page, other JSON or text", append(append(bodies(locked, ""), bodies(locked, Page, "Content-Type", htmlType)...),
+		{"409 or 423 with nothing, a page, other JSON or text", append(append(bodies(locked, ""), bodies(locked, page, "Content-Type", htmlType)...),
 			append(bodies(locked, `{"error":"in use"}`, "Content-Type", jsonType), bodies(locked, "somebody holds it")...)...)},
 		{"400 with a LockInfo", bodies([]int{http.StatusBadRequest}, Other)},
-		{"400 with nothing or a page", append(bodies([]int{http.StatusBadRequest}, ""), bodies([]int{http.StatusBadRequest}, Page, "Content-Type", htmlType)...)},
-		{"401, 403", append(bodies([]int{http.StatusUnauthorized, http.StatusForbidden}, Page, "Content-Type", htmlType),
+		{"400 with nothing or a page", append(bodies([]int{http.StatusBadRequest}, ""), bodies([]int{http.StatusBadRequest}, page, "Content-Type", htmlType)...)},
+		{"401, 403", append(bodies([]int{http.StatusUnauthorized, http.StatusForbidden}, page, "Content-Type", htmlType),
 			bodies([]int{http.StatusUnauthorized, http.StatusForbidden}, `{"message":"no access"}`, "Content-Type", jsonType)...)},
 		{"404", bodies([]int{http.StatusNotFound}, "not here")},
 		{"405, 410, 412, 415, 422, 428, 501", bodies([]int{http.StatusMethodNotAllowed, http.StatusGone, http.StatusPreconditionFailed, http.StatusUnsupportedMediaType,
 			http.StatusUnprocessableEntity, http.StatusPreconditionRequired, http.StatusNotImplemented}, "no")},
-		{"301, 302, 307, 308 on the same host", redirect(Moved)},
+		{"301, 302, 307, 308 on the same host", redirect(movedTo)},
 		{"301, 302, 307, 308 to another host", redirect("http://elsewhere.invalid")},
-		{"200 with a page", bodies([]int{http.StatusOK}, Page, "Content-Type", htmlType)},
+		{"200 with a page", bodies([]int{http.StatusOK}, page, "Content-Type", htmlType)},
 		{"200 with other JSON", bodies([]int{http.StatusOK}, `{"message":"welcome"}`, "Content-Type", jsonType)},
 		{"empty 200", bodies([]int{http.StatusOK}, "")},
 		{"204", bodies([]int{http.StatusNoContent}, "")},

@@ -30,7 +30,7 @@ const gitQuery = "?type=git&repository=https://git.example.org/states&ref=main&s
 
 func gitFlavour() Flavour {
 	return Flavour{
-		Name: "terraform-backend-git", Source: "https://github.com/plumber-cd/terraform-backend-git", WriteLocked: true,
+		Name: "terraform-backend-git", WriteLocked: true,
 		New: func(_ testing.TB, l Login) Server { return &git{login: l} },
 		Env: func(base string, l Login) map[string]string { return env(base+"/"+gitQuery, "", l) },
 	}

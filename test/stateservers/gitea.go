@@ -31,7 +31,7 @@ const giteaPath = "/api/packages/ann/terraform/state/group"
 
 func giteaFlavour() Flavour {
 	return Flavour{
-		Name: "Gitea", Source: "https://docs.gitea.com/1.26/usage/packages/terraform", DeleteUnlocked: true,
+		Name: "Gitea", DeleteUnlocked: true,
 		New: func(_ testing.TB, l Login) Server { return &gitea{login: l, serials: map[json.Number]bool{}} },
 		Env: func(base string, l Login) map[string]string { return env(base+giteaPath, base+giteaPath+"/lock", l) },
 	}

@@ -44,7 +44,7 @@ const (
 
 func gitlabFlavour() Flavour {
 	return Flavour{
-		Name: "GitLab", Source: "https://docs.gitlab.com/user/infrastructure/iac/terraform_state/", HidesDeleted: true,
+		Name: "GitLab", HidesDeleted: true,
 		New: func(_ testing.TB, l Login) Server { return &gitlab{login: l, serials: map[string]bool{}} },
 		Env: func(base string, l Login) map[string]string {
 			return env(base+gitlabPath, base+gitlabPath+"/lock", l)
@@ -141,12 +141,4 @@ func (s *gitlab) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	default:
 		answerJSON(w, http.StatusMethodNotAllowed, map[string]string{"error": "405 Not Allowed"})
 	}
-}
-
-func mustJSON(v any) []byte {
-	b, err := json.Marshal(v)
-	if err != nil {
-		panic(err)
-	}
-	return b
 }

@@ -32,7 +32,7 @@ const nimbolusPath = "/state/project/group"
 
 func nimbolusFlavour(name string, echo bool) Flavour {
 	return Flavour{
-		Name: name, Source: "https://github.com/nimbolus/terraform-backend", WriteLocked: true,
+		Name: name, WriteLocked: true,
 		User: "basic",
 		New:  func(_ testing.TB, l Login) Server { return &nimbolus{login: l, echo: echo} },
 		Env:  func(base string, l Login) map[string]string { return env(base+nimbolusPath, "", l) },

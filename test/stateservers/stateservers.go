@@ -45,8 +45,6 @@ type Login struct{ Username, Password string }
 type Flavour struct {
 	// Name is the server's, as its users know it.
 	Name string
-	// Source is where its behaviour can be read in public.
-	Source string
 	// User is the only name that a user can have, "" if there are others.
 	User string
 	// New makes an empty one that lets in who logs in so.
@@ -122,11 +120,15 @@ func answer(w http.ResponseWriter, status int, kind string, body []byte) {
 }
 
 func answerJSON(w http.ResponseWriter, status int, v any) {
+	answer(w, status, "application/json", mustJSON(v))
+}
+
+func mustJSON(v any) []byte {
 	b, err := json.Marshal(v)
 	if err != nil {
 		panic(err)
 	}
-	answer(w, status, "application/json", b)
+	return b
 }
 
 // ownMethods is the Op of servers that have LOCK and UNLOCK as methods.

@@ -21,7 +21,7 @@ const yubaPath = "/team/group"
 
 func yubaFlavour() Flavour {
 	return Flavour{
-		Name: "yuba state serve", Source: "state/server",
+		Name: "yuba state serve",
 		New: func(t testing.TB, l Login) Server {
 			dir := t.TempDir()
 			if d, err := os.MkdirTemp("/dev/shm", "yuba-states-"); err == nil {
