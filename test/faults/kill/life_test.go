@@ -147,7 +147,17 @@ func (l *life) must(code int, args ...string) world.Result {
 	return r
 }
 
-var unlockHint = regexp.MustCompile(`yuba (force-unlock) (\S+)`)
+var unlockHint = regexp.MustCompile(`yuba force-unlock (\S+)`)
+
+// unlockAsTold is the command that an error tells to release the lock with.
+func (l *life) unlockAsTold(r world.Result) []string {
+	l.Helper()
+	hint := unlockHint.FindStringSubmatch(r.Stderr)
+	if hint == nil {
+		l.Fatalf("the error does not tell how to release the lock: %v", r)
+	}
+	return []string{"force-unlock", "-force", hint[1]}
+}
 
 // again runs a command that has to end with this exit code, after releasing the
 // lock that a dead run may have left, in the way that the error tells.
@@ -155,11 +165,7 @@ func (l *life) again(code int, args ...string) world.Result {
 	l.Helper()
 	r := l.run(nil, args...)
 	if r.Code == 1 && strings.Contains(r.Stderr, "Error acquiring the state lock") {
-		hint := unlockHint.FindStringSubmatch(r.Stderr)
-		if hint == nil {
-			l.Fatalf("the error does not tell how to release the lock: %v", r)
-		}
-		l.must(0, hint[1], "-force", hint[2])
+		l.must(0, l.unlockAsTold(r)...)
 		r = l.run(nil, args...)
 	}
 	if r.Code != code {

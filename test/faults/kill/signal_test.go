@@ -126,28 +126,24 @@ func (l *life) mended(r world.Result) {
 			l.Errorf("nothing tells of errored.tfstate")
 		}
 		if strings.Contains(r.Stderr, "state is still locked") || strings.Contains(r.Stderr, "releasing the state lock") {
-			l.unlockAsTold(r)
+			l.unlocked(r)
 		}
 		l.must(0, "state", "push", "errored.tfstate")
 		if err := os.Remove(filepath.Join(l.Dir, "errored.tfstate")); err != nil {
 			l.Fatal(err)
 		}
-	} else if hint := unlockHint.FindStringSubmatch(r.Stderr); hint != nil {
-		l.unlockAsTold(r)
+	} else if unlockHint.MatchString(r.Stderr) {
+		l.unlocked(r)
 	}
 	l.Free()
 	l.first()
 	l.must(0, apply...)
 }
 
-// unlockAsTold releases the lock, if it is held, by the command in an error.
-func (l *life) unlockAsTold(r world.Result) {
+// unlocked releases the lock, if it is held, as an error tells.
+func (l *life) unlocked(r world.Result) {
 	l.Helper()
-	hint := unlockHint.FindStringSubmatch(r.Stderr)
-	if hint == nil {
-		l.Fatalf("the error does not tell how to release the lock: %v", r)
-	}
-	if u := l.run(nil, hint[1], "-force", hint[2]); u.Code != 0 && !strings.Contains(u.Stderr, "not locked") {
+	if u := l.run(nil, l.unlockAsTold(r)...); u.Code != 0 && !strings.Contains(u.Stderr, "not locked") {
 		l.Fatalf("the lock is not released as the error tells: %v\n%v", r, u)
 	}
 }

@@ -2,7 +2,7 @@ package rollout
 
 import (
 	"net/url"
-
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -32,7 +32,7 @@ func through(t *testing.T, w *world.World) *wire {
 	for _, c := range config.Clusters {
 		c.Server = "https://" + cable.Addr()
 	}
-	path := w.Dir + "/wire.kubeconfig"
+	path := filepath.Join(w.Dir, "wire.kubeconfig")
 	if err := clientcmd.WriteToFile(*config, path); err != nil {
 		t.Fatal(err)
 	}

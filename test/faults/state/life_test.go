@@ -93,11 +93,10 @@ func TestApplyOnBrokenServers(t *testing.T) {
 					continue
 				}
 				for lasting := range 2 {
-					h := newHouse(t, flavours[(n+i+lasting)%len(flavours)])
+					flavour := flavours[(n+i+lasting)%len(flavours)]
 					f := g.Faults[(n+i+lasting)%len(g.Faults)]
-					t.Run(strings.Join([]string{string(op), []string{"once", "lasting"}[lasting], flavours[(n+i+lasting)%len(flavours)].Name, f.Name}, ", "), func(t *testing.T) {
-						h.t = t
-						h.broken(op, f, lasting == 1)
+					t.Run(strings.Join([]string{string(op), []string{"once", "lasting"}[lasting], flavour.Name, f.Name}, ", "), func(t *testing.T) {
+						newHouse(t, flavour).broken(op, f, lasting == 1)
 					})
 				}
 			}
@@ -159,24 +158,22 @@ func (h *house) broken(op stateservers.Op, f stateservers.Fault, lasting bool) {
 // An interrupt while the lock is on its way: what the server took is given back.
 func TestInterruptOnTheWayToTheLock(t *testing.T) {
 	for _, f := range stateservers.Flavours() {
-		for _, verb := range [][]string{{"state", "lock"}} {
-			t.Run(f.Name+" "+strings.Join(verb, " "), func(t *testing.T) {
-				t.Parallel()
-				h := newHouse(t, f)
-				cmd := h.command(world.Program(t), verb...)
-				h.server.Hung = func(bool) {
-					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-						t.Error(err)
-					}
+		t.Run(f.Name, func(t *testing.T) {
+			t.Parallel()
+			h := newHouse(t, f)
+			cmd := h.command(world.Program(t), "state", "lock")
+			h.server.Hung = func(bool) {
+				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+					t.Error(err)
 				}
-				h.server.Once(stateservers.Lock, group(t, "no answer in time, with the effect"))
-				if r := world.Run(t, cmd); r.Code != 1 {
-					t.Errorf("%v", r)
-				}
-				h.free()
-				h.yuba(0, "apply", "-auto-approve")
-			})
-		}
+			}
+			h.server.Once(stateservers.Lock, group(t, "no answer in time, with the effect"))
+			if r := world.Run(t, cmd); r.Code != 1 {
+				t.Errorf("%v", r)
+			}
+			h.free()
+			h.yuba(0, "apply", "-auto-approve")
+		})
 	}
 }
 
