@@ -2,6 +2,7 @@ package e2e
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -10,6 +11,14 @@ import (
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/world"
 )
+
+// tokenKubeconfig is the kubeconfig of who has a token.
+func tokenKubeconfig(l *lab.Lab, token string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
+"users": [{"name": "u", "user": {"token": %q}}],
+"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, l.Server, l.CA, token)
+}
 
 // What a cluster lacks is told before a first deploy; a user who may do less
 // than a deploy needs hears which verbs are missing.
@@ -60,11 +69,7 @@ metadata: {name: reader}
 `)
 	token := w.Kubectl("create", "token", "reader", "-n", ns)
 	kubeconfig := filepath.Join(w.Dir, "reader.kubeconfig")
-	ca := w.Lab.CA
-	if err := os.WriteFile(kubeconfig, []byte(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-"clusters": [{"name": "c", "cluster": {"server": "`+w.Lab.Server+`", "certificate-authority": "`+ca+`"}}],
-"users": [{"name": "c", "user": {"token": "`+token+`"}}],
-"contexts": [{"name": "c", "context": {"cluster": "c", "user": "c"}}]}`), 0o600); err != nil {
+	if err := os.WriteFile(kubeconfig, []byte(tokenKubeconfig(w.Lab, token)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	w.Env["KUBE_CONFIG_PATH"] = kubeconfig

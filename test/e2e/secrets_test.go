@@ -337,13 +337,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	token := w.Kubectl("create", "token", w.Namespace, "-n", "default", "--duration=1h")
 	secret["token of the API server"] = token
 	secret["signature of the token"] = token[strings.LastIndexByte(token, '.')+1:]
-	kubeconfig := func(token string) string {
-		return toJSON(object{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-			"contexts": []any{object{"name": "c", "context": object{"cluster": "c", "user": "u"}}},
-			"clusters": []any{object{"name": "c", "cluster": object{"server": w.Lab.Server, "certificate-authority": w.Lab.CA}}},
-			"users":    []any{object{"name": "u", "user": object{"token": token}}}})
-	}
-	w.Env["KUBE_CONFIG_PATH"] = write("kubeconfig", kubeconfig(token))
+	w.Env["KUBE_CONFIG_PATH"] = write("kubeconfig", tokenKubeconfig(w.Lab, token))
 
 	// The state server.
 	cert, key := filepath.Join(w.Dir, "state.crt"), filepath.Join(w.Dir, "state.key")
@@ -385,7 +379,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		},
 		"wrong state password": func(c string) (string, string, string) { return "TF_HTTP_PASSWORD", c, "TF_HTTP_PASSWORD" },
 		"wrong token": func(c string) (string, string, string) {
-			return "KUBE_CONFIG_PATH", write("wrong-kubeconfig", kubeconfig(c)), "Unauthorized"
+			return "KUBE_CONFIG_PATH", write("wrong-kubeconfig", tokenKubeconfig(w.Lab, c)), "Unauthorized"
 		},
 	} {
 		secret[name] = "canary-5Hd9-" + strings.ReplaceAll(name, " ", "-")
