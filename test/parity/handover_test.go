@@ -33,9 +33,7 @@ func newDesk(t *testing.T, p programs, http bool, files map[string]string) *desk
 	}
 	d.dir = filepath.Join(d.dir, "work")
 	d.env = []string{"TF_CLI_CONFIG_FILE=" + rc, "HOME=/nonexistent", "PATH=/usr/bin:/bin"}
-	if err := os.WriteFile(rc, fmt.Appendf(nil, "disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, rc, mirror)
 	if http {
 		address := p.states + "/" + filepath.Base(filepath.Dir(filepath.Dir(d.dir)))
 		d.env = append(d.env, "TF_HTTP_ADDRESS="+address, "TF_HTTP_LOCK_ADDRESS="+address, "TF_HTTP_UNLOCK_ADDRESS="+address)

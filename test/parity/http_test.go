@@ -37,7 +37,7 @@ func planned(t *testing.T, path string) string {
 func TestStateOnAServerIsSharedWithStockTofu(t *testing.T) {
 	t.Parallel()
 	d := &desk{
-		t: t, p: programs{tofu: os.Getenv("YUBA_TEST_TOFU"), yuba: os.Getenv("YUBA_TEST_YUBA")},
+		t: t, p: compared(t),
 		dir: filepath.Join(t.TempDir(), "work"), env: []string{"HOME=/nonexistent", "PATH=/usr/bin:/bin", "TF_CLI_ARGS=-no-color"},
 	}
 	passwd := exec.Command(d.p.yuba, "state", "passwd", "ci")

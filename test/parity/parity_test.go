@@ -216,16 +216,30 @@ var versions = map[string]string{
 	"example/lab": "0.1.0", "hashicorp/random": "3.7.2", "hashicorp/null": "3.2.4", "hashicorp/local": "2.5.3", "hashicorp/external": "2.3.5",
 }
 
-func prepare(t *testing.T) programs {
+// compared are the two programs, without the rest.
+func compared(t *testing.T) programs {
 	t.Helper()
-	dir := t.TempDir()
-	p := programs{
-		tofu: os.Getenv("YUBA_TEST_TOFU"), yuba: os.Getenv("YUBA_TEST_YUBA"),
-		lab: filepath.Join(dir, "program"), plugins: filepath.Join(dir, "plugins"), config: filepath.Join(dir, "tofu.rc"),
-	}
+	p := programs{tofu: os.Getenv("YUBA_TEST_TOFU"), yuba: os.Getenv("YUBA_TEST_YUBA")}
 	if p.tofu == "" || p.yuba == "" {
 		t.Fatal("YUBA_TEST_TOFU and YUBA_TEST_YUBA do not name the programs to compare: run 'make test' or 'make parity'")
 	}
+	return p
+}
+
+// configure writes stock tofu's CLI configuration with a filesystem mirror.
+func configure(t *testing.T, path, mirror string) {
+	t.Helper()
+	rc := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", mirror)
+	if err := os.WriteFile(path, []byte(rc), 0o600); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func prepare(t *testing.T) programs {
+	t.Helper()
+	dir := t.TempDir()
+	p := compared(t)
+	p.lab, p.plugins, p.config = filepath.Join(dir, "program"), filepath.Join(dir, "plugins"), filepath.Join(dir, "tofu.rc")
 	build := exec.Command("go", "build", "-trimpath", "-ldflags", "-s -w -X github.com/opentofu/opentofu/version.dev=no", "-o", p.lab, "./program")
 	build.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -240,10 +254,7 @@ func prepare(t *testing.T) programs {
 			t.Fatal(err)
 		}
 	}
-	rc := fmt.Sprintf("disable_checkpoint = true\nprovider_installation {\n  filesystem_mirror {\n    path = %q\n  }\n}\n", p.plugins)
-	if err := os.WriteFile(p.config, []byte(rc), 0o600); err != nil {
-		t.Fatal(err)
-	}
+	configure(t, p.config, p.plugins)
 	p.states = stateserver.Start(t, p.yuba, filepath.Join(dir, "states")).Address
 	p.vault = startVault(t)
 	return p

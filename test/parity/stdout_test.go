@@ -10,7 +10,7 @@ import (
 // notice; and the order of lines on one stream is stock tofu's.
 func TestResultsThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
-	d := &desk{t: t, p: programs{tofu: os.Getenv("YUBA_TEST_TOFU"), yuba: os.Getenv("YUBA_TEST_YUBA")}, dir: t.TempDir(), env: []string{"HOME=/nonexistent"}}
+	d := &desk{t: t, p: compared(t), dir: t.TempDir(), env: []string{"HOME=/nonexistent"}}
 	d.write(map[string]string{"main.tf": `variable "undeclared" {
   default = 1
 }
