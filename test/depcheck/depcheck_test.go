@@ -20,7 +20,7 @@ var providers = []string{"kubernetes", "oci", "random", "null", "local", "extern
 
 // others is what a provider must not import, and more.
 func others(own string, more ...string) []string {
-	forbidden := append([]string{root + "/method", root + "/state", root + "/cmd", tofu}, more...)
+	forbidden := append([]string{root + "/method", root + "/state", root + "/cmd", tofu, "github.com/spiffe"}, more...)
 	for _, p := range providers {
 		if p != own {
 			forbidden = append(forbidden, root+"/providers/"+p)
@@ -47,6 +47,10 @@ var rules = []struct {
 		"the method knows neither OpenTofu nor client-go"},
 	{root + "/state", []string{tofu, "k8s.io", root + "/providers", root + "/method", root + "/cmd"},
 		"the state client knows HTTP and nothing of the other rooms"},
+	{root + "/spire/handoff", []string{tofu, "k8s.io", "golang.org/x/crypto", "github.com/spiffe", "google.golang.org/grpc", root + "/cmd", root + "/method", root + "/providers", root + "/state", root + "/spire"},
+		"the contract between yuba and the spire node knows neither ssh, OpenTofu, Kubernetes nor SPIRE's API"},
+	{root + "/spire", []string{tofu, "k8s.io", "golang.org/x/crypto/ssh", root + "/cmd", root + "/method", root + "/providers", root + "/state"},
+		"what runs on the spire node knows nothing of deploying"},
 	{engine, []string{root, "k8s.io"},
 		"the engine runs any configuration, so it knows no provider and no method"},
 	{root + "/cmd/yuba/live", []string{tofu, "k8s.io", root + "/providers", root + "/method", root + "/state"},
@@ -118,7 +122,7 @@ func chain(imports map[string][]string, from string, bad func(string) bool) []st
 }
 
 func TestRoomsKnowOnlyTheRoomsToTheirRight(t *testing.T) {
-	imports := graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...", engine+"/...")
+	imports := graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...", "./spire/...", engine+"/...")
 	for _, r := range rules {
 		found := false
 		for pkg := range imports {
@@ -147,7 +151,7 @@ var starters = map[string]string{
 
 // The one other way to a process is OpenTofu's own local-exec, which isn't of this house.
 func TestTheProgramStartsNoProcess(t *testing.T) {
-	imports := graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...", engine+"/...")
+	imports := graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...", "./spire/...", engine+"/...")
 	for pkg, list := range imports {
 		if (in(pkg, root) || in(pkg, engine)) && slices.Contains(list, "os/exec") && starters[pkg] == "" {
 			t.Errorf("%s imports os/exec: yuba does the work in its own process", pkg)
@@ -171,7 +175,7 @@ func TestEveryProviderHasARule(t *testing.T) {
 }
 
 func TestOnlyTheEngineImportsOpenTofu(t *testing.T) {
-	for pkg, list := range graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...") {
+	for pkg, list := range graph(t, "./cmd/...", "./method/...", "./providers/...", "./state/...", "./spire/...") {
 		if !in(pkg, root) {
 			continue
 		}
