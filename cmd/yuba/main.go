@@ -100,8 +100,9 @@ func cancelOnInterrupt(ctx context.Context, interrupts <-chan struct{}, cancel c
 	}()
 }
 
-// errInterrupted is the end of a command that holds no lock and changes
-// nothing, when a signal came.
+// errInterrupted is the end of a command that holds no lock, when a signal
+// came. Requests that the signal cuts short end with it, and not with
+// context.Canceled: it is the cause of the context's end.
 var errInterrupted = errors.New("interrupted")
 
 // interruptible ends the context with errInterrupted at the first signal, and

@@ -70,7 +70,7 @@ func k8sRollback(f *flag.FlagSet) action {
 		}
 		display.Event(end)
 		display.Close()
-		if errors.Is(err, context.Canceled) {
+		if errors.Is(err, errInterrupted) { // before the answer to the change
 			return fmt.Errorf("%s: interrupted; 'yuba k8s status' tells which image it has", node)
 		}
 		if err != nil {

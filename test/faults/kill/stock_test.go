@@ -111,16 +111,22 @@ func TestSignalWhileLooking(t *testing.T) {
 	p := l.launch(l.Command(apply...), nil)
 	p.says(t, "not ready")
 	stopped(t, p.signal(t, syscall.SIGINT), "Interrupted:")
-	r := l.run(func(p *process, at proxy.Point) proxy.Harm {
-		if at.Method == "PATCH" && at.Moment == proxy.After {
-			_ = p.cmd.Process.Signal(syscall.SIGTERM)
-			return proxy.Harm{Hold: true}
+	bad := l.running("web")
+	for _, c := range []struct {
+		moment proxy.Moment
+		runs   string
+	}{{proxy.Before, bad}, {proxy.After, good}} {
+		r := l.run(func(p *process, at proxy.Point) proxy.Harm {
+			if at.Method == "PATCH" && at.Moment == c.moment {
+				_ = p.cmd.Process.Signal(syscall.SIGTERM)
+				return proxy.Harm{Hold: true}
+			}
+			return proxy.Harm{}
+		}, "k8s", "rollback", "-auto-approve", "web")
+		stopped(t, r, "web: interrupted; 'yuba k8s status' tells which image it has")
+		if got := l.running("web"); got != c.runs {
+			t.Errorf("interrupted %s, web runs %s: %v", c.moment, got, r)
 		}
-		return proxy.Harm{}
-	}, "k8s", "rollback", "-auto-approve", "web")
-	stopped(t, r, "interrupted")
-	if got := l.running("web"); got != good {
-		t.Errorf("web runs %s: %v", got, r)
 	}
 	l.first()
 	l.must(0, apply...)
