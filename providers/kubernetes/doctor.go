@@ -2,7 +2,8 @@ package kubernetes
 
 import (
 	"context"
-	"fmt"
+	"errors"
+	"sync"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -29,53 +30,62 @@ type DoctorOptions struct {
 }
 
 // Doctor looks whether the cluster has what a deploy needs, and changes
-// nothing. What the kubeconfig's user must not see is a finding and no error.
+// nothing. What the kubeconfig's user must not see, and what the API server
+// can't answer now, is a finding and no error; no API server at all is one.
 func (c *Cluster) Doctor(ctx context.Context, o DoctorOptions) ([]Finding, error) {
 	api := c.session.client
-	facts := doctor.Facts{RuntimeClassName: o.RuntimeClass, StorageClassNames: o.StorageClasses}
+	facts := doctor.Facts{RuntimeClassName: o.RuntimeClass, StorageClassNames: o.StorageClasses,
+		Permissions: needed(o.Namespace), Refused: map[doctor.Request]doctor.Refusal{}}
+	var refused sync.Mutex
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
-	group.Go(func() (err error) {
-		facts.Version, err = api.Version(gctx)
-		return err
-	})
-	group.Go(func() error {
-		class, err := api.Get(gctx, client.Builtin("node.k8s.io/v1", "RuntimeClass"), "", o.RuntimeClass)
-		switch {
-		case apierrors.IsNotFound(err), apierrors.IsForbidden(err): // the latter is a finding of its own
-			return nil
-		case err != nil:
-			return fmt.Errorf("reading RuntimeClass %s: %w", o.RuntimeClass, err)
-		}
-		facts.RuntimeClass = class
-		return nil
-	})
-	for _, l := range []struct {
-		kind client.Kind
-		into *[]doctor.Object
-	}{
-		{client.Builtin("v1", "Node"), &facts.Nodes},
-		{client.Builtin("storage.k8s.io/v1", "StorageClass"), &facts.StorageClasses},
-		{client.Builtin("apps/v1", "DaemonSet"), &facts.DaemonSets},
-	} {
+	ask := func(r doctor.Request, question func() error) {
 		group.Go(func() error {
-			items, _, err := api.List(gctx, l.kind, "", client.ListOptions{})
+			err := question()
+			status := apierrors.APIStatus(nil)
 			switch {
-			case apierrors.IsForbidden(err):
+			case err == nil:
 				return nil
-			case err != nil:
-				return fmt.Errorf("reading %s: %w", l.kind.Resource, err)
+			case !errors.As(err, &status), apierrors.IsUnauthorized(err):
+				return err
 			}
-			*l.into = append([]doctor.Object{}, items...)
+			refused.Lock()
+			defer refused.Unlock()
+			facts.Refused[r] = doctor.Refusal{Forbidden: apierrors.IsForbidden(err), Message: err.Error()}
 			return nil
 		})
 	}
-	facts.Permissions = needed(o.Namespace)
+	ask(doctor.GetVersion, func() (err error) {
+		facts.Version, err = api.Version(gctx)
+		return err
+	})
+	ask(doctor.GetRuntimeClass, func() error {
+		class, err := api.Get(gctx, client.Builtin("node.k8s.io/v1", "RuntimeClass"), "", o.RuntimeClass)
+		if apierrors.IsNotFound(err) {
+			return nil
+		}
+		facts.RuntimeClass = class
+		return err
+	})
+	for r, l := range map[doctor.Request]struct {
+		kind client.Kind
+		into *[]doctor.Object
+	}{
+		doctor.ListNodes:          {client.Builtin("v1", "Node"), &facts.Nodes},
+		doctor.ListStorageClasses: {client.Builtin("storage.k8s.io/v1", "StorageClass"), &facts.StorageClasses},
+		doctor.ListDaemonSets:     {client.Builtin("apps/v1", "DaemonSet"), &facts.DaemonSets},
+	} {
+		ask(r, func() (err error) {
+			*l.into, _, err = api.List(gctx, l.kind, "", client.ListOptions{})
+			return err
+		})
+	}
 	for i := range facts.Permissions {
 		p := &facts.Permissions[i]
-		group.Go(func() (err error) {
-			p.Allowed, p.Reason, err = api.Allowed(gctx, client.Access{
+		ask(doctor.ReviewAccess, func() error {
+			review, err := api.Review(gctx, client.Access{
 				Verb: p.Verb, Group: p.Group, Resource: p.Resource, Subresource: p.Subresource, Namespace: p.Namespace})
+			p.Answered, p.Allowed, p.Reason, p.Failure = err == nil, review.Allowed, review.Reason, review.Failure
 			return err
 		})
 	}

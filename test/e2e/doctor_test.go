@@ -61,25 +61,55 @@ func TestDoctorTellsWhatIsMissing(t *testing.T) {
 		t.Errorf("without RuntimeClass and StorageClass: %q", got)
 	}
 
-	// A service account that may read the namespaces and nothing else.
+	// A service account that may do nothing. What it must not see may be there
+	// or not.
 	ns := w.Lab.Namespace(t)
 	w.Lab.Apply(t, ns, `apiVersion: v1
 kind: ServiceAccount
 metadata: {name: reader}
 `)
-	token := w.Kubectl("create", "token", "reader", "-n", ns)
-	kubeconfig := filepath.Join(w.Dir, "reader.kubeconfig")
-	if err := os.WriteFile(kubeconfig, []byte(tokenKubeconfig(w.Lab, token)), 0o600); err != nil {
-		t.Fatal(err)
+	as := func(kubeconfig string) {
+		path := filepath.Join(w.Dir, "other.kubeconfig")
+		if err := os.WriteFile(path, []byte(kubeconfig), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		w.Env["KUBE_CONFIG_PATH"] = path
 	}
-	w.Env["KUBE_CONFIG_PATH"] = kubeconfig
-	got = findings(2)
-	for _, want := range []string{"must not create namespaces: ", "must not patch deployments.apps in namespace " + w.Namespace} {
-		if !strings.Contains(got["permissions"], want) {
-			t.Errorf("permissions: %q does not say %q", got["permissions"], want)
+	has := func(got map[string]string, want map[string]string) {
+		t.Helper()
+		for check, text := range want {
+			if !strings.Contains(got[check], text) {
+				t.Errorf("%s: %q does not say %q", check, got[check], text)
+			}
 		}
 	}
-	if !strings.HasPrefix(got["user namespaces"], "unknown: ") || !strings.HasPrefix(got["StorageClass"], "unknown: ") {
-		t.Errorf("what the user must not list: %q", got)
-	}
+	as(tokenKubeconfig(w.Lab, w.Kubectl("create", "token", "reader", "-n", ns)))
+	has(findings(2), map[string]string{
+		"permissions":     "missing: must not create namespaces: ",
+		"RuntimeClass":    "unknown: the kubeconfig's user lacks the permission to ask: get on runtimeclasses.node.k8s.io",
+		"StorageClass":    "unknown: the kubeconfig's user lacks the permission to ask: list on storageclasses.storage.k8s.io",
+		"user namespaces": "unknown: ",
+		"NetworkPolicy":   "unknown: the kubeconfig's user lacks the permission to ask: list on daemonsets.apps",
+	})
+	has(findings(2), map[string]string{"permissions": "missing: must not patch deployments.apps in namespace " + w.Namespace})
+
+	// With what the advice says to grant.
+	w.Kubectl("create", "clusterrole", ns, "--verb=get,list", "--resource=runtimeclasses.node.k8s.io,nodes,storageclasses.storage.k8s.io,daemonsets.apps")
+	w.Kubectl("create", "clusterrolebinding", ns, "--clusterrole="+ns, "--serviceaccount="+ns+":reader")
+	t.Cleanup(func() { w.Kubectl("delete", "clusterrole,clusterrolebinding", ns) })
+	has(findings(2), map[string]string{
+		"RuntimeClass":  "missing: there is no RuntimeClass none",
+		"StorageClass":  "missing: there is no StorageClass none",
+		"NetworkPolicy": "unknown: nothing is found",
+	})
+
+	// Without credentials it can't even be asked what one may do.
+	as(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
+"users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, w.Lab.Server, w.Lab.CA))
+	has(findings(0), map[string]string{
+		"server version": "ok: ",
+		"permissions":    "unknown: the kubeconfig's user lacks the permission to ask: create on selfsubjectaccessreviews.authorization.k8s.io",
+		"RuntimeClass":   "unknown: ",
+	})
 }

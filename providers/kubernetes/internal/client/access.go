@@ -17,26 +17,36 @@ type Access struct {
 	Namespace   string `json:"namespace,omitempty"` // "" is for all, and for what is in none
 }
 
-// Allowed asks the API server whether this client's user may make a request,
-// and gives the authorizer's reason, which may be "".
-func (c *Client) Allowed(ctx context.Context, a Access) (allowed bool, reason string, err error) {
+// Review is the answer to whether one may make a request.
+type Review struct {
+	Allowed bool
+	Reason  string // the authorizer's, may be ""
+	// Failure is why the authorizer could not judge, "" when it could: that it is
+	// not allowed then may be wrong.
+	Failure string
+}
+
+// Review asks the API server whether this client's user may make a request.
+func (c *Client) Review(ctx context.Context, a Access) (Review, error) {
 	body, err := json.Marshal(map[string]any{
 		"apiVersion": "authorization.k8s.io/v1", "kind": "SelfSubjectAccessReview",
 		"spec": map[string]any{"resourceAttributes": a},
 	})
 	if err != nil {
-		return false, "", err
+		return Review{}, err
 	}
 	// A review is not stored, so that sending it again changes nothing.
-	review, _, err := c.object(ctx, request{method: http.MethodPost, contentType: "application/json",
+	answer, _, err := c.object(ctx, request{method: http.MethodPost, contentType: "application/json",
 		path: "/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", body: body})
 	if err != nil {
-		return false, "", fmt.Errorf("asking whether one may %s %s: %w", a.Verb, a.Resource, err)
+		return Review{}, fmt.Errorf("asking whether one may %s %s: %w", a.Verb, a.Resource, err)
 	}
-	status, _ := review["status"].(Object)
-	allowed, _ = status["allowed"].(bool)
-	reason, _ = status["reason"].(string)
-	return allowed, reason, nil
+	var r Review
+	status, _ := answer["status"].(Object)
+	r.Allowed, _ = status["allowed"].(bool)
+	r.Reason, _ = status["reason"].(string)
+	r.Failure, _ = status["evaluationError"].(string)
+	return r, nil
 }
 
 // Version is the API server's, such as "v1.37.2".

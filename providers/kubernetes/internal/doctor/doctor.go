@@ -19,7 +19,7 @@ type Verdict string
 const (
 	OK      Verdict = "ok"
 	Missing Verdict = "missing" // a deploy would fail
-	Unknown Verdict = "unknown" // the API server does not tell
+	Unknown Verdict = "unknown" // the API server does not tell, or not this user
 )
 
 // Finding is what one check says.
@@ -30,9 +30,30 @@ type Finding struct {
 	Advice  string  `json:"advice"`  // what to do, "" when all is well
 }
 
-// Facts are what the checks look at, as the API server answered. A nil list is
-// one that the kubeconfig's user must not read; then the check says so.
+// Request is one that a check is made of.
+type Request string
+
+// The requests whose answers are the facts.
+const (
+	GetVersion         Request = "get on the path /version"
+	GetRuntimeClass    Request = "get on runtimeclasses.node.k8s.io"
+	ListNodes          Request = "list on nodes"
+	ListStorageClasses Request = "list on storageclasses.storage.k8s.io"
+	ListDaemonSets     Request = "list on daemonsets.apps, in all namespaces"
+	ReviewAccess       Request = "create on selfsubjectaccessreviews.authorization.k8s.io"
+)
+
+// Refusal is why a request was not answered. That says nothing of what was
+// asked for.
+type Refusal struct {
+	Forbidden bool   // the kubeconfig's user must not make it
+	Message   string // what the API server said, when it is something else
+}
+
+// Facts are what the checks look at, as the API server answered.
 type Facts struct {
+	// Refused are the requests without an answer; what they ask for is not set.
+	Refused      map[Request]Refusal
 	Version      string // of the API server: "v1.37.2+k3s1"
 	RuntimeClass Object // nil: there is none
 	// RuntimeClassName and StorageClassNames are what the group asks for; ""
@@ -53,9 +74,27 @@ type Permission struct {
 	Verb, Group, Resource, Subresource string
 	Namespace                          string // "": of the cluster
 	For                                string // what fails without it
+	Answered                           bool   // the rest is set; otherwise ReviewAccess is refused
 	Allowed                            bool
 	Reason                             string // the authorizer's, may be ""
+	Failure                            string // why the authorizer could not judge, "" when it could
 }
+
+// unanswered is the finding about a check that a refused request is needed for;
+// ok is false when there was an answer. without says what else lacks it.
+func (f Facts) unanswered(check string, r Request, without string) (_ Finding, ok bool) {
+	refusal, ok := f.Refused[r]
+	if !ok {
+		return Finding{}, false
+	}
+	if refusal.Forbidden {
+		return Finding{check, Unknown, "the kubeconfig's user lacks the permission to ask: " + string(r), "allow " + string(r) + " by a ClusterRole: " + without}, true
+	}
+	return Finding{check, Unknown, fmt.Sprintf("there is no answer (%s): %s", r, refusal.Message), "run this again"}, true
+}
+
+// forThisOnly is about requests that no deploy makes.
+const forThisOnly = "this check needs it, a deploy does not"
 
 // Examine runs all checks, in an order in which an administrator would set the
 // cluster right.
@@ -76,6 +115,9 @@ const oldest = 33
 var minorVersion = regexp.MustCompile(`^v?1\.(\d+)`)
 
 func version(f Facts) Finding {
+	if finding, ok := f.unanswered("server version", GetVersion, "the cluster role system:public-info-viewer has it"); ok {
+		return finding
+	}
 	finding := Finding{Check: "server version", Verdict: OK, Message: "Kubernetes " + f.Version}
 	m := minorVersion.FindStringSubmatch(f.Version)
 	if m == nil {
@@ -91,7 +133,11 @@ func version(f Facts) Finding {
 
 // runtimeClass looks at the class and at the nodes that have its handler.
 func runtimeClass(f Facts) []Finding {
-	finding := Finding{Check: "RuntimeClass", Verdict: OK}
+	finding, ok := f.unanswered("RuntimeClass", GetRuntimeClass, "each plan reads "+f.RuntimeClassName)
+	if ok {
+		return []Finding{finding}
+	}
+	finding = Finding{Check: "RuntimeClass", Verdict: OK}
 	if f.RuntimeClass == nil {
 		finding.Verdict, finding.Message = Missing, fmt.Sprintf("there is no RuntimeClass %s", f.RuntimeClassName)
 		finding.Advice = "create it, with a handler that gives systemd a writable cgroup file system (docs/runtime-class.md)"
@@ -99,11 +145,12 @@ func runtimeClass(f Facts) []Finding {
 	}
 	handler := field.String(f.RuntimeClass, "handler")
 	finding.Message = fmt.Sprintf("%s has the handler %s", f.RuntimeClassName, handler)
-	nodes, ok := f.eligible()
-	if !ok {
-		return []Finding{finding, unreadable("container runtime", "nodes")}
+	runtime, ok := f.unanswered("container runtime", ListNodes, forThisOnly)
+	if ok {
+		return []Finding{finding, runtime}
 	}
-	runtime := Finding{Check: "container runtime", Verdict: OK}
+	nodes := f.eligible()
+	runtime = Finding{Check: "container runtime", Verdict: OK}
 	if len(nodes) == 0 {
 		runtime.Verdict, runtime.Message = Missing, "no node can run the pods"
 		runtime.Advice = "add a node, or change scheduling.nodeSelector of the RuntimeClass " + f.RuntimeClassName
@@ -171,11 +218,17 @@ var kernel = [2]int{6, 3}
 var kernelVersion = regexp.MustCompile(`^(\d+)\.(\d+)`)
 
 func userNamespaces(f Facts) Finding {
-	finding := Finding{Check: "user namespaces", Verdict: OK}
-	nodes, ok := f.eligible()
-	if !ok {
-		return unreadable(finding.Check, "nodes")
+	finding, ok := f.unanswered("user namespaces", ListNodes, forThisOnly)
+	if ok {
+		return finding
 	}
+	finding = Finding{Check: "user namespaces", Verdict: OK}
+	if f.RuntimeClass == nil {
+		finding.Verdict, finding.Message = Unknown, "they are a matter of the handler, and which one that is isn't known without the RuntimeClass"
+		finding.Advice = "see to the RuntimeClass first"
+		return finding
+	}
+	nodes := f.eligible()
 	handler := field.String(f.RuntimeClass, "handler")
 	var without, old, silent []string
 	for _, n := range nodes {
@@ -217,8 +270,8 @@ func userNamespaces(f Facts) Finding {
 const defaultClass = "storageclass.kubernetes.io/is-default-class"
 
 func storageClasses(f Facts) []Finding {
-	if f.StorageClasses == nil {
-		return []Finding{unreadable("StorageClass", "storageclasses")}
+	if finding, ok := f.unanswered("StorageClass", ListStorageClasses, forThisOnly); ok {
+		return []Finding{finding}
 	}
 	var findings []Finding
 	for _, name := range slices.Compact(slices.Sorted(slices.Values(f.StorageClassNames))) {
@@ -257,12 +310,14 @@ var enforcers = []string{"calico/node", "cilium/cilium", "antrea", "kube-router"
 
 func networkPolicy(f Facts) Finding {
 	finding := Finding{Check: "NetworkPolicy", Verdict: OK}
+	versions := []string{f.Version}
 	for _, n := range f.Nodes {
-		// k3s has kube-router in it, unless it was started without.
-		if strings.Contains(field.String(n, "status", "nodeInfo", "kubeletVersion"), "+k3s") {
-			finding.Message = "k3s enforces it, unless it was started with --disable-network-policy"
-			return finding
-		}
+		versions = append(versions, field.String(n, "status", "nodeInfo", "kubeletVersion"))
+	}
+	// k3s has kube-router in it, unless it was started without.
+	if slices.ContainsFunc(versions, func(v string) bool { return strings.Contains(v, "+k3s") }) {
+		finding.Message = "k3s enforces it, unless it was started with --disable-network-policy"
+		return finding
 	}
 	for _, d := range f.DaemonSets {
 		for _, c := range field.List(d, "spec", "template", "spec", "containers") {
@@ -273,18 +328,23 @@ func networkPolicy(f Facts) Finding {
 			}
 		}
 	}
-	finding.Verdict, finding.Message = Unknown, "nothing is found that is known to enforce it"
-	if f.DaemonSets == nil {
-		finding.Message = "the kubeconfig's user must not list the DaemonSets, of which one may enforce it"
+	const ask = "a cluster takes the policy also when nothing enforces it, and then every pod of the cluster reaches all ports of the nodes"
+	if finding, ok := f.unanswered(finding.Check, ListDaemonSets, "one may be what enforces it"); ok {
+		finding.Advice += ". Or ask the administrator: " + ask
+		return finding
 	}
-	finding.Advice = "ask the administrator: a cluster takes the policy also when nothing enforces it, and then every pod of the cluster reaches all ports of the nodes"
+	finding.Verdict, finding.Message = Unknown, "nothing is found that is known to enforce it"
+	finding.Advice = "ask the administrator: " + ask
 	return finding
 }
 
 func permissions(f Facts) []Finding {
-	var denied []Finding
+	var findings []Finding
+	if finding, ok := f.unanswered("permissions", ReviewAccess, "the cluster role system:basic-user has it"); ok {
+		findings = append(findings, finding)
+	}
 	for _, p := range f.Permissions {
-		if p.Allowed {
+		if !p.Answered || p.Allowed {
 			continue
 		}
 		resource := p.Resource
@@ -294,29 +354,30 @@ func permissions(f Facts) []Finding {
 		if p.Group != "" {
 			resource += "." + p.Group
 		}
-		message := fmt.Sprintf("must not %s %s", p.Verb, resource)
+		what := p.Verb + " " + resource
 		if p.Namespace != "" {
-			message += " in namespace " + p.Namespace
+			what += " in namespace " + p.Namespace
 		}
-		message += ": " + p.For
+		what += ": " + p.For
+		if p.Failure != "" {
+			findings = append(findings, Finding{Check: "permissions", Verdict: Unknown,
+				Message: "the authorizer could not tell whether one may " + what + " (" + p.Failure + ")", Advice: "run this again, or see to the authorizer"})
+			continue
+		}
 		if p.Reason != "" {
-			message += " (" + p.Reason + ")"
+			what += " (" + p.Reason + ")"
 		}
-		denied = append(denied, Finding{Check: "permissions", Verdict: Missing, Message: message,
+		findings = append(findings, Finding{Check: "permissions", Verdict: Missing, Message: "must not " + what,
 			Advice: "grant the verb by a Role or ClusterRole (docs/k8s.md has the table)"})
 	}
-	if denied == nil {
+	if findings == nil {
 		return []Finding{{Check: "permissions", Verdict: OK, Message: "the kubeconfig's user may do all that a deploy needs"}}
 	}
-	return denied
+	return findings
 }
 
-// eligible are the nodes on which pods of the RuntimeClass may land. ok is
-// false when they are not known.
-func (f Facts) eligible() (nodes []Object, ok bool) {
-	if f.Nodes == nil {
-		return nil, false
-	}
+// eligible are the nodes on which pods of the RuntimeClass may land.
+func (f Facts) eligible() (nodes []Object) {
 	selector := field.Map(f.RuntimeClass, "scheduling", "nodeSelector")
 	for _, n := range f.Nodes {
 		fits := !field.Bool(n, "spec", "unschedulable")
@@ -327,12 +388,7 @@ func (f Facts) eligible() (nodes []Object, ok bool) {
 			nodes = append(nodes, n)
 		}
 	}
-	return nodes, true
-}
-
-func unreadable(check, resource string) Finding {
-	return Finding{Check: check, Verdict: Unknown, Message: "the kubeconfig's user must not list " + resource,
-		Advice: "ask the administrator, or allow it for this check; a deploy does without"}
+	return nodes
 }
 
 // some names the first few of many: "node a" or "5 nodes (a, b, c, ...)".

@@ -29,7 +29,8 @@ func healthy(t *testing.T) Facts {
 			object(t, `{"metadata": {"name": "fast"}, "provisioner": "example.com/ssd", "reclaimPolicy": "Retain"}`)},
 		DaemonSets: []Object{object(t, `{"metadata": {"name": "calico-node", "namespace": "kube-system"},
 			"spec": {"template": {"spec": {"containers": [{"image": "quay.io/calico/node:v3.31.0"}]}}}}`)},
-		Permissions: []Permission{{Verb: "patch", Group: "apps", Resource: "deployments", Namespace: "fediversity", For: "it is applied", Allowed: true}},
+		Permissions: []Permission{{Verb: "patch", Group: "apps", Resource: "deployments", Namespace: "fediversity", For: "it is applied", Answered: true, Allowed: true}},
+		Refused:     map[Request]Refusal{},
 	}
 }
 
@@ -122,17 +123,19 @@ func TestEachThingThatLacksIsSaidWithWhatToDo(t *testing.T) {
 			node(f, "status.runtimeHandlers", []any{Object{"name": "systemd", "features": Object{}}})
 		},
 			"user namespaces", Missing, "node-1 whose", "runc 1.2"},
-		"nodes that one must not list": {func(f *Facts) { f.Nodes = nil }, "user namespaces", Unknown, "must not list nodes", "administrator"},
+		"user namespaces without the class": {func(f *Facts) { f.RuntimeClass = nil }, "user namespaces", Unknown, "without the RuntimeClass", "first"},
 		"no such class": {func(f *Facts) { f.StorageClassNames = []string{"slow"} },
 			"StorageClass", Missing, "no StorageClass slow", "standard, fast"},
 		"no default class": {func(f *Facts) { f.StorageClasses = f.StorageClasses[1:] },
 			"StorageClass", Missing, "no default", "fast"},
 		"class without a provisioner": {func(f *Facts) { f.StorageClasses[0]["provisioner"] = "kubernetes.io/no-provisioner" },
 			"StorageClass", Unknown, "standard makes no volumes", "PersistentVolume for each node"},
-		"nothing enforces policies":         {func(f *Facts) { f.DaemonSets = []Object{} }, "NetworkPolicy", Unknown, "nothing is found", "administrator"},
-		"DaemonSets that one must not list": {func(f *Facts) { f.DaemonSets = nil }, "NetworkPolicy", Unknown, "must not list", "administrator"},
+		"nothing enforces policies": {func(f *Facts) { f.DaemonSets = []Object{} }, "NetworkPolicy", Unknown, "nothing is found", "administrator"},
+		"k3s":                       {func(f *Facts) { f.DaemonSets, f.Version = nil, "v1.34.1+k3s1" }, "NetworkPolicy", OK, "k3s enforces it", ""},
 		"a verb that is refused": {func(f *Facts) { f.Permissions[0].Allowed = false },
 			"permissions", Missing, "must not patch deployments.apps in namespace fediversity: it is applied", "docs/k8s.md"},
+		"a verb that nobody could judge": {func(f *Facts) { f.Permissions[0].Allowed, f.Permissions[0].Failure = false, "webhook: timeout" },
+			"permissions", Unknown, "could not tell whether one may patch deployments.apps in namespace fediversity: it is applied (webhook: timeout)", "again"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			f := healthy(t)
@@ -144,6 +147,47 @@ func TestEachThingThatLacksIsSaidWithWhatToDo(t *testing.T) {
 			}
 			t.Errorf("no finding %q %s %q %q in %+v", c.check, c.verdict, c.message, c.advice, Examine(f))
 		})
+	}
+}
+
+// A request without an answer says nothing of what it asked for: neither that
+// it is there nor that it isn't.
+func TestWhatCouldNotBeAskedIsUnknown(t *testing.T) {
+	for request, c := range map[Request]struct {
+		change func(*Facts)
+		checks []string
+	}{
+		GetVersion:         {func(f *Facts) { f.Version = "" }, []string{"server version"}},
+		GetRuntimeClass:    {func(f *Facts) { f.RuntimeClass = nil }, []string{"RuntimeClass", "user namespaces"}},
+		ListNodes:          {func(f *Facts) { f.Nodes = nil }, []string{"container runtime", "user namespaces"}},
+		ListStorageClasses: {func(f *Facts) { f.StorageClasses = nil }, []string{"StorageClass"}},
+		ListDaemonSets:     {func(f *Facts) { f.DaemonSets = nil }, []string{"NetworkPolicy"}},
+		ReviewAccess:       {func(f *Facts) { f.Permissions[0] = Permission{} }, []string{"permissions"}},
+	} {
+		for _, refusal := range []Refusal{{Forbidden: true}, {Message: "etcdserver: no leader"}} {
+			f := healthy(t)
+			c.change(&f)
+			f.Refused[request] = refusal
+			want, advice := "no answer ("+string(request)+"): etcdserver: no leader", "again"
+			if refusal.Forbidden {
+				want, advice = "lacks the permission to ask: "+string(request), "allow "+string(request)+" by a ClusterRole"
+			}
+			got := map[string]Finding{}
+			for _, finding := range Examine(f) {
+				got[finding.Check] = finding
+				if finding.Verdict == Missing {
+					t.Errorf("%s is refused: %+v", request, finding)
+				}
+			}
+			if first := got[c.checks[0]]; !strings.Contains(first.Message, want) || !strings.Contains(first.Advice, advice) {
+				t.Errorf("%s is refused: %+v, want %q and %q", request, first, want, advice)
+			}
+			for _, check := range c.checks {
+				if got[check].Verdict != Unknown {
+					t.Errorf("%s is refused: %+v", request, got[check])
+				}
+			}
+		}
 	}
 }
 
