@@ -87,6 +87,10 @@ var ofPart = map[k8s.Part]struct{ made, removed words }{
 		made:    words{"claiming its volume", "", "its claim was not applied", ""},
 		removed: words{"removing its claim", "its claim is removed", "its claim is not removed", ""},
 	},
+	k8s.PartAccount: {
+		made:    words{"making its service account", "", "its service account was not applied", ""},
+		removed: words{"removing its service account", "", "its service account is not removed", ""},
+	},
 	k8s.PartDeployment: {
 		made:    words{"applying its Deployment", "", "its Deployment was not applied", ""},
 		removed: words{"removing its Deployment", "its Deployment is removed", "its Deployment is not removed", ""},

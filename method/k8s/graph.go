@@ -23,10 +23,10 @@ func (g *Group) Graph(env Env) (map[string][]byte, error) {
 	}
 	var f file
 	f.comment("Group " + g.Name + ", target " + g.Target + ". Written by yuba from the group file; do not edit.")
-	writeSettings(&f)
-	g.writeRegistry(&f)
+	g.writeSettings(&f)
 	g.writeImages(&f, targets)
 	g.writeNamespace(&f, namespace)
+	g.writeSpire(&f, namespace, targets)
 	for _, t := range targets {
 		f.comment("Node " + t.Name)
 		t.write(&f)
@@ -61,13 +61,13 @@ func (g *Group) targets(env Env) (namespace string, targets []target, err error)
 	return namespace, targets, nil
 }
 
-// Teardown returns the configuration for a destroy: settings and no objects.
+// Teardown returns the configuration for a destroy: settings, the look at the
+// spire node, and no objects.
 // OpenTofu destroys what the state holds, in the order that the state knows.
 // A destroy thus needs neither the images nor the RuntimeClass to be there.
 func (g *Group) Teardown() map[string][]byte {
 	var f file
-	writeSettings(&f)
-	g.writeRegistry(&f)
+	g.writeSettings(&f)
 	f.block("provider", []string{"kubernetes"}, attr{"timeout", str(g.RemovalTimeout.String())})
 	return map[string][]byte{GraphFile: f.b.Bytes()}
 }
@@ -75,16 +75,22 @@ func (g *Group) Teardown() map[string][]byte {
 // writeSettings writes the providers and the backend. Providers have no version
 // constraint: yuba links exactly one, and a mirror that it lays out holds that
 // one. What differs from run to run is configured by the environment.
-func writeSettings(f *file) {
+func (g *Group) writeSettings(f *file) {
 	provider := func(source string) expr { return obj(attr{"source", str(source)}) }
+	providers := []attr{
+		{"kubernetes", provider(sourceKubernetes)},
+		{"oci", provider(sourceOCI)},
+		{"random", provider(sourceRandom)},
+	}
+	if g.Spire != nil {
+		providers = append(providers, attr{"spire", provider(sourceSpire)})
+	}
 	f.add(block{kind: "terraform", blocks: []block{
-		{kind: "required_providers", attrs: []attr{
-			{"kubernetes", provider(sourceKubernetes)},
-			{"oci", provider(sourceOCI)},
-			{"random", provider(sourceRandom)},
-		}},
+		{kind: "required_providers", attrs: providers},
 		{kind: "backend", labels: []string{"http"}},
 	}})
+	g.writeRegistry(f)
+	g.writeSpireSettings(f)
 }
 
 // writeImages writes the push of all images, and what must be true before it.

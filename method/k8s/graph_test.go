@@ -18,34 +18,31 @@ import (
 	"github.com/zclconf/go-cty/cty/function/stdlib"
 	ctyjson "github.com/zclconf/go-cty/cty/json"
 
+	"fediversity.eu/yuba/spire/reach"
 	"fediversity.eu/yuba/test/golden"
 )
 
 var testEnv = Env{Registry: "registry.example:5000/yuba", Namespace: "fediversity"}
 
 // TestGoldenGraph shows in review what a change does to the graph of a group
-// of two nodes.
+// of two nodes, without SPIRE and with it.
 func TestGoldenGraph(t *testing.T) {
-	data, err := os.ReadFile("testdata/two-nodes/group.json")
-	if err != nil {
-		t.Fatal(err)
+	for _, dir := range []string{"testdata/two-nodes", "testdata/spire"} {
+		data, err := os.ReadFile(dir + "/group.json")
+		if err != nil {
+			t.Fatal(err)
+		}
+		g := mustParse(t, string(data))
+		files := mustGraph(t, g)
+		checkGraph(t, g, files)
+		if len(files) != 1 {
+			t.Errorf("the graph has %d files", len(files))
+		}
+		if formatted := hclwrite.Format(files[GraphFile]); !bytes.Equal(formatted, files[GraphFile]) {
+			t.Errorf("tofu fmt would change the graph:\n%s", cmp.Diff(string(files[GraphFile]), string(formatted)))
+		}
+		golden.Check(t, dir+"/main.tf", string(files[GraphFile]))
 	}
-	g, err := Parse("/srv/group.json", data)
-	if err != nil {
-		t.Fatal(err)
-	}
-	files, err := g.Graph(testEnv)
-	if err != nil {
-		t.Fatal(err)
-	}
-	checkGraph(t, g, files)
-	if len(files) != 1 {
-		t.Errorf("the graph has %d files", len(files))
-	}
-	if formatted := hclwrite.Format(files[GraphFile]); !bytes.Equal(formatted, files[GraphFile]) {
-		t.Errorf("tofu fmt would change the graph:\n%s", cmp.Diff(string(files[GraphFile]), string(formatted)))
-	}
-	golden.Check(t, "testdata/two-nodes/main.tf", string(files[GraphFile]))
 }
 
 // TestGraphIsTheSameEachTime: a graph that differs would be a change to each
@@ -199,6 +196,7 @@ func TestNothingBreaksOut(t *testing.T) {
 			web := &g.Nodes[1]
 			web.Image.Archive, web.Tag, web.Storage = "/images/"+s, s, Storage{Class: s, Size: s}
 			web.Resources = Resources{Requests: map[string]string{s: s}, Limits: map[string]string{"cpu": s}}
+			g.Spire = &Spire{Node: reach.Node{Host: s, Port: 1, User: s, HostKeys: []string{s}, Options: map[string]string{s: s}, Command: s}, TrustDomain: s}
 			checkGraph(t, g, mustGraph(t, g))
 		})
 	}
@@ -279,18 +277,27 @@ func TestSource(t *testing.T) {
 }
 
 func TestTeardownHoldsNoObjects(t *testing.T) {
-	f, diags := hclsyntax.ParseConfig(mustParse(t, good).Teardown()[GraphFile], GraphFile, hcl.InitialPos)
-	if diags.HasErrors() {
-		t.Fatal(diags)
-	}
-	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
-		if b.Type != "terraform" && b.Type != "provider" {
-			t.Errorf("there is a block %s %q", b.Type, b.Labels)
+	for _, data := range []string{good, withSpire} {
+		g := mustParse(t, data)
+		f, diags := hclsyntax.ParseConfig(g.Teardown()[GraphFile], GraphFile, hcl.InitialPos)
+		if diags.HasErrors() {
+			t.Fatal(diags)
 		}
-	}
-	settings, _, _ := bytes.Cut(mustParse(t, good).Teardown()[GraphFile], []byte("provider"))
-	if !bytes.Contains(mustGraph(t, mustParse(t, good))[GraphFile], bytes.TrimSpace(settings)) {
-		t.Error("a destroy has other settings than an apply")
+		looks := 0 // a destroy that could not take back the hand-off ends with its plan
+		for _, b := range f.Body.(*hclsyntax.Body).Blocks {
+			if b.Type == "data" && b.Labels[0] == "spire_server" {
+				looks++
+			} else if b.Type != "terraform" && b.Type != "provider" {
+				t.Errorf("there is a block %s %q", b.Type, b.Labels)
+			}
+		}
+		if (looks == 1) != (g.Spire != nil) {
+			t.Errorf("it looks at the spire node %d times", looks)
+		}
+		settings, _, _ := bytes.Cut(g.Teardown()[GraphFile], []byte(`provider "kubernetes"`))
+		if !bytes.Contains(mustGraph(t, g)[GraphFile], bytes.TrimSpace(settings)) {
+			t.Error("a destroy has other settings than an apply")
+		}
 	}
 }
 
@@ -393,12 +400,15 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 	ctx := &hcl.EvalContext{
 		Functions: map[string]function.Function{"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "length": lengthFunc},
 		Variables: map[string]cty.Value{
-			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "missing": cty.ObjectVal(missing), "images": cty.EmptyObjectVal}),
+			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "missing": cty.ObjectVal(missing), "images": cty.EmptyObjectVal, "spire": cty.EmptyObjectVal, "spire_bindings": cty.EmptyObjectVal}),
 			"random_uuid":       cty.ObjectVal(uuids),
 			"kubernetes_object": cty.ObjectVal(objects),
 			"oci_image":         cty.ObjectVal(map[string]cty.Value{"node": cty.ObjectVal(images)}),
 			"ephemeral":         cty.ObjectVal(map[string]cty.Value{"oci_manifests": cty.ObjectVal(map[string]cty.Value{"node": cty.ObjectVal(map[string]cty.Value{"missing": cty.ObjectVal(missing)})})}),
-			"each":              cty.ObjectVal(map[string]cty.Value{"value": cty.ObjectVal(each)}),
+			"data": cty.ObjectVal(map[string]cty.Value{"spire_server": cty.ObjectVal(map[string]cty.Value{"this": cty.ObjectVal(map[string]cty.Value{
+				"machine_id": cty.StringVal("machine-of-spire"), "bundle": cty.StringVal("bundle-of-spire"),
+			})})}),
+			"each": cty.ObjectVal(map[string]cty.Value{"value": cty.ObjectVal(each)}),
 		},
 	}
 
@@ -413,11 +423,13 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 		default:
 			name = strings.Trim(b.Type+"."+name, ".")
 		}
-		if e.values[name] != nil {
+		if defined[name] && name != "locals" {
 			t.Errorf("there are two blocks %s", name)
 		}
+		if !defined[name] {
+			e.values[name], e.refs[name] = map[string]any{}, map[string]bool{}
+		}
 		defined[name] = true
-		e.values[name], e.refs[name] = map[string]any{}, map[string]bool{}
 		for key, a := range b.Body.Attributes {
 			if name == "locals" {
 				defined["local."+key] = true
@@ -469,7 +481,11 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 	e := evaluate(t, g, files)
 	nodes := g.EnabledNodes()
 	// runtime class, locals, images, the look at them, provider, namespace, policy, three outputs
-	if want := 10 + 4*len(nodes); len(e.values) != want {
+	want := 10 + 4*len(nodes)
+	if g.Spire != nil { // provider, look, objects, bindings; accounts and hand-off
+		want += 4 + len(nodes) + min(len(nodes), 1)
+	}
+	if len(e.values) != want {
 		t.Errorf("there are %d blocks, want %d", len(e.values), want)
 	}
 	equal := func(what string, got, want any) {
@@ -509,8 +525,8 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 				Template struct {
 					Metadata struct{ Labels map[string]string }
 					Spec     struct {
-						RuntimeClassName string
-						Containers       []struct {
+						RuntimeClassName, ServiceAccountName string
+						Containers                           []struct {
 							Image     string
 							Resources Resources
 						}
@@ -535,6 +551,17 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 			want.Limits = nil
 		}
 		equal("resources of the pod", container.Resources, want)
+		if g.Spire != nil {
+			var account struct {
+				Metadata struct{ Name, Namespace string }
+			}
+			e.manifest(t, "account_"+n.Name, &account)
+			equal("name of the service account", account.Metadata.Name, "node-"+n.Name)
+			equal("namespace of the service account", account.Metadata.Namespace, namespace)
+			equal("service account of the pod", deployment.Spec.Template.Spec.ServiceAccountName, account.Metadata.Name)
+		} else {
+			equal("service account of the pod", deployment.Spec.Template.Spec.ServiceAccountName, "")
+		}
 		// No pod is replaced for an image that has gone from the registry.
 		equal("what is held against it", e.values["kubernetes_object.deployment_"+n.Name]["unless"], any("trouble-of-"+n.Name))
 		equal("rollout", e.values["kubernetes_rollout.node_"+n.Name], map[string]any{
@@ -544,6 +571,11 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 	equal("removals", e.values["provider.kubernetes"]["timeout"], any(g.RemovalTimeout.String()))
 	equal("persistence", e.values["provider.kubernetes"]["persistence"], any(g.Persistence.String()))
 	equal("images", e.values["locals"]["images"], any(images))
+	if g.Spire != nil && len(nodes) > 0 {
+		equal("hand-off", e.values["spire_handoff.this"], map[string]any{
+			"machine_id": "machine-of-spire", "namespace": e.values["output.namespace"]["value"], "nodes": names,
+		})
+	}
 	equal("published names", e.values["output.nodes"]["value"], any(names))
 }
 

@@ -54,6 +54,8 @@ type Group struct {
 	RemovalTimeout time.Duration
 	// Registry says how images come to the registry.
 	Registry Registry
+	// Spire is the spire node, nil for a group whose nodes get no identity.
+	Spire *Spire
 	// Nodes are all nodes, sorted by name, also those that are turned off.
 	Nodes []Node
 

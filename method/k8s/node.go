@@ -66,10 +66,15 @@ func (t target) write(f *file) {
 	// gone before the pod that uses it is: with it goes the Deployment. A
 	// claim that just grows stays, with its uid.
 	claim := t.claimAddr()
+	after := []expr{ref("kubernetes_object", "network_policy"), ref(claim...)}
+	if t.group.Spire != nil {
+		t.writeAccount(f)
+		after = append(after, ref(t.accountAddr()...), ref("spire_handoff", "this"))
+	}
 	f.add(block{kind: "resource", labels: t.deploymentAddr(), attrs: []attr{
 		{"manifest", t.deploymentManifest()},
 		{"unless", index(t.Name, "local", "missing")},
-		{"depends_on", list(ref("kubernetes_object", "network_policy"), ref(claim...))},
+		{"depends_on", list(after...)},
 	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"replace_triggered_by", list(ref(claim[0], claim[1], "uid"))}}}}})
 	deployment := t.deploymentAddr()
 	f.block("resource", t.rolloutAddr(),

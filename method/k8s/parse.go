@@ -44,7 +44,7 @@ func Parse(name string, data []byte) (*Group, error) {
 		RemovalTimeout: defaultRemovalTimeout,
 		raw:            data,
 	}
-	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "persistence", "removalTimeout", "registry", "storage", "nodes"))
+	g.read(r.object("", doc, "version", "group", "target", "submission", "runtimeClass", "rolloutTimeout", "persistence", "removalTimeout", "registry", "spire", "spiffeProviders", "storage", "nodes"))
 	if err := r.err(); err != nil {
 		return nil, err
 	}
@@ -73,6 +73,11 @@ func (g *Group) read(o fields) {
 	if r, ok := o.child("registry", false, "compression", "plainHTTP", "caFile", "uploadHosts"); ok {
 		g.Registry.read(r)
 	}
+	if s, ok := o.child("spire", false, spireKeys...); ok {
+		g.Spire = &Spire{}
+		g.Spire.read(s)
+	}
+	g.noProviders(o)
 	var defaults Storage
 	if s, ok := o.child("storage", true, "class", "size"); ok {
 		defaults = Storage{

@@ -31,6 +31,16 @@ const good = `{
   ]
 }`
 
+// hostKey is the key of a spire node.
+const hostKey = "ssh-ed25519 AAAAC3NzaC1lZDI1NTE5AAAAIFWoAOpUoJzCmlP3TxjVNAyUJGuuYZNidIqF2WhhfB5P"
+
+// withSpire is the good group file with every key of the spire node.
+var withSpire = with(`"nodes": [`, `"spire": {"host": "spire.example.org", "port": 2222, "user": "yuba", "hostKeys": ["`+hostKey+` root@spire"],
+  "options": {"ProxyJump": "me@bastion.example.org"}, "command": "sudo -n yuba", "trustDomain": "example.org"}, "spiffeProviders": [], "nodes": [`)
+
+// spire is the good group file with this about the spire node.
+func spire(keys string) string { return with(`"nodes": [`, `"spire": {`+keys+`}, "nodes": [`) }
+
 // groupFile is a group file and what Parse has to say about it.
 type groupFile struct {
 	name string
@@ -103,7 +113,26 @@ func groupFiles() []groupFile {
 		{name: "bad architecture", data: image(`"rootfs": "x", "architecture": "x86_64"`), want: []string{`group.json: nodes[0].image.architecture: "x86_64" is not an architecture`}},
 		{name: "two sources", data: image(`"rootfs": "x", "archive": "y"`), want: []string{`group.json: nodes[0].image: has 2 sources (archive, rootfs), must have one`}},
 		{name: "key with odd characters", data: with(`"group"`, `"a.b\n": 1, "group"`), want: []string{`group.json: ["a.b\n"]: unknown key`}},
-		{name: "SPIRE is not there yet", data: with(`"group"`, `"spire": {}, "group"`), want: []string{`group.json: spire: unknown key`}},
+		{name: "SPIRE", data: withSpire},
+		{name: "SPIRE, only what must be", data: spire(`"host": "spire.example.org", "hostKeys": ["` + hostKey + `"]`)},
+		{name: "SPIRE, a jump host's key", data: spire(`"host": "spire.example.org", "hostKeys": ["` + hostKey + `", "[bastion]:22 ` + hostKey + `"]`)},
+		{name: "no SPIRE", data: spire(``), want: []string{`group.json: spire: host is missing`, `group.json: spire: hostKeys is missing`}},
+		{name: "SPIRE by its URL", data: spire(`"host": "https://spire", "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.host: "https://spire" is not the name of a host`}},
+		{name: "SPIRE, no host key", data: spire(`"host": "s", "hostKeys": []`), want: []string{`group.json: spire.hostKeys: has no key of the spire node itself`}},
+		{name: "SPIRE, only a jump host's key", data: spire(`"host": "s", "hostKeys": ["bastion ` + hostKey + `"]`), want: []string{`group.json: spire.hostKeys: has no key of the spire node itself`}, schemaPasses: true},
+		{name: "SPIRE, a bad host key", data: spire(`"host": "s", "hostKeys": ["ssh-ed25519 AAAA"]`), want: []string{`group.json: spire.hostKeys[0]: "ssh-ed25519 AAAA" is not a host key`}, schemaPasses: true},
+		{name: "SPIRE, a fingerprint", data: spire(`"host": "s", "hostKeys": ["SHA256:abc"]`), want: []string{`group.json: spire.hostKeys[0]: "SHA256:abc" is not a host key`}},
+		{name: "SPIRE, one host key", data: spire(`"host": "s", "hostKeys": "` + hostKey + `"`), want: []string{`group.json: spire.hostKeys: is a string, must be an array`}},
+		{name: "SPIRE, port 0", data: spire(`"host": "s", "port": 0, "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.port: is "0", must be a port: 1 to 65535`}},
+		{name: "SPIRE, a part of a port", data: spire(`"host": "s", "port": 22.5, "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.port: is "22.5", must be a port`}},
+		{name: "SPIRE, user is an option", data: spire(`"host": "s", "user": "-x", "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.user: "-x" is not the name of a user`}},
+		{name: "SPIRE, unknown option", data: spire(`"host": "s", "options": {"ProxyCommand": "nc"}, "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.options.ProxyCommand: unknown key; the keys here are BatchMode`}},
+		{name: "SPIRE, bad option", data: spire(`"host": "s", "options": {"StrictHostKeyChecking": "no"}, "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.options.StrictHostKeyChecking: is "no", yuba knows "yes" only`}, schemaPasses: true},
+		{name: "SPIRE, private key", data: spire(`"host": "s", "privateKeyFile": "k", "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.privateKeyFile: unknown key; the keys here are host, port`}},
+		{name: "SPIRE, shell in the command", data: spire(`"host": "s", "command": "yuba;id", "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.command: "yuba;id" is not a command`}},
+		{name: "SPIRE, trust domain as an ID", data: spire(`"host": "s", "trustDomain": "spiffe://x", "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.trustDomain: "spiffe://x" is not a trust domain`}},
+		{name: "SPIFFE provider in the group", data: with(`"nodes": [`, `"spiffeProviders": ["spire0"], "nodes": [`), want: []string{`group.json: spiffeProviders: the roster of group "example" has "spire0" as spiffe provider: `}},
+		{name: "SPIFFE provider, not a list", data: with(`"nodes": [`, `"spiffeProviders": "spire0", "nodes": [`), want: []string{`group.json: spiffeProviders: is a string, must be an array`}},
 
 		{name: "duplicate key", data: with(`"group"`, `"target": "all", "group"`), want: []string{`group.json: target: duplicate key`}, schemaPasses: true},
 		{name: "duplicate key in a node", data: with(`"tag": "v1"`, `"tag": "v1", "tag": "v2"`), want: []string{`group.json: nodes[0].tag: duplicate key`}, schemaPasses: true},

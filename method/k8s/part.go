@@ -12,6 +12,7 @@ const (
 	PartImage
 	PartMachineID
 	PartClaim
+	PartAccount
 	PartDeployment
 	PartRollout
 )
@@ -26,6 +27,7 @@ func PartOf(address string) (node string, part Part) {
 		{PartImage, `oci_image.node["`, `"]`},
 		{PartMachineID, "random_uuid.node_", ""},
 		{PartClaim, "kubernetes_object.claim_", ""},
+		{PartAccount, "kubernetes_object.account_", ""},
 		{PartDeployment, "kubernetes_object.deployment_", ""},
 		{PartRollout, "kubernetes_rollout.node_", ""},
 	} {

@@ -38,6 +38,10 @@ func (t target) podSpec() expr {
 			attr{"emptyDir", obj(attr{"medium", str("Memory")}, attr{"sizeLimit", str(v.size)})},
 		))
 	}
+	if t.group.Spire != nil {
+		mounts = append(mounts, obj(attr{"name", str(spireVolume)}, attr{"mountPath", str(spireDir)}, attr{"readOnly", boolean(true)}))
+		volumes = append(volumes, spireSources())
+	}
 	env := func(name string, value expr) expr { return obj(attr{"name", str(name)}, attr{"value", value}) }
 	command := func(words ...string) expr {
 		tokens := make([]expr, len(words))
@@ -92,12 +96,17 @@ func (t target) podSpec() expr {
 		container = append(container, attr{"resources", obj(resources...)})
 	}
 
-	return obj(
-		attr{"runtimeClassName", str(t.group.RuntimeClass)},
+	spec := []attr{
+		{"runtimeClassName", str(t.group.RuntimeClass)},
 		// Root of the node is nobody on the host.
-		attr{"hostUsers", boolean(false)},
+		{"hostUsers", boolean(false)},
 		// The node keeps its name when its pod, which has a random one, is replaced.
-		attr{"hostname", str(t.Name)},
+		{"hostname", str(t.Name)},
+	}
+	if t.group.Spire != nil {
+		spec = append(spec, attr{"serviceAccountName", str(t.account())})
+	}
+	return obj(append(spec,
 		// The node has no business with the API server.
 		attr{"automountServiceAccountToken", boolean(false)},
 		// The environment of PID 1 does not depend on which Services exist.
@@ -105,5 +114,5 @@ func (t target) podSpec() expr {
 		attr{"terminationGracePeriodSeconds", num(gracePeriod)},
 		attr{"containers", list(obj(container...))},
 		attr{"volumes", list(volumes...)},
-	)
+	)...)
 }

@@ -45,6 +45,8 @@ var rules = []struct {
 	{root + "/providers/internal", others("", "k8s.io"), "what providers share knows none of them"},
 	{root + "/method", []string{tofu, "k8s.io/client-go", "github.com/google/go-containerregistry", root + "/providers", root + "/state", root + "/cmd"},
 		"the method knows neither OpenTofu nor client-go"},
+	{root + "/spire/reach", []string{tofu, "k8s.io", root + "/providers", root + "/state", root + "/method", root + "/cmd"},
+		"how the spire node is reached is a few rules, which method and provider share"},
 	{root + "/state", []string{tofu, "k8s.io", root + "/providers", root + "/method", root + "/cmd"},
 		"the state client knows HTTP and nothing of the other rooms"},
 	{root + "/spire/handoff", []string{tofu, "k8s.io", "golang.org/x/crypto", "github.com/spiffe", "google.golang.org/grpc", root + "/cmd", root + "/method", root + "/providers", root + "/state", root + "/spire"},
