@@ -20,6 +20,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
 
+	"fediversity.eu/yuba/providers/internal/kubeconfig"
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/wire"
 )
@@ -124,7 +125,7 @@ func (p *kubernetesProvider) Schema(_ context.Context, _ provider.SchemaRequest,
 		Attributes: map[string]schema.Attribute{
 			"config_path": schema.StringAttribute{
 				Optional:    true,
-				Description: "Path of the kubeconfig. Default: the environment variable " + client.EnvConfigPath + ". Nothing else is looked at.",
+				Description: "Path of the kubeconfig. Default: the environment variable " + kubeconfig.EnvPath + ". Nothing else is looked at.",
 			},
 			"after": schema.DynamicAttribute{
 				Optional: true,
@@ -192,7 +193,7 @@ func (p *kubernetesProvider) Configure(ctx context.Context, req provider.Configu
 	}
 	configPath := cfg.ConfigPath.ValueString()
 	if configPath == "" {
-		configPath = p.options.getenv(client.EnvConfigPath)
+		configPath = p.options.getenv(kubeconfig.EnvPath)
 	}
 	manager := cfg.FieldManager.ValueString()
 	if manager == "" {

@@ -14,10 +14,11 @@ import (
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"fediversity.eu/yuba/providers/internal/kubeconfig"
+	"fediversity.eu/yuba/providers/internal/text"
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
 	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
 	"fediversity.eu/yuba/providers/kubernetes/internal/rollout"
-	"fediversity.eu/yuba/providers/kubernetes/internal/text"
 )
 
 // Cluster is what an operator looks at and sets right between deploys, where
@@ -28,7 +29,7 @@ type Cluster struct{ session *session }
 // is shown to the API server. There is nothing to close.
 func Open(version string, opts ...Option) (*Cluster, error) {
 	o := newOptions(opts)
-	s, err := o.dial(o.getenv(client.EnvConfigPath), DefaultFieldManager, version)
+	s, err := o.dial(o.getenv(kubeconfig.EnvPath), DefaultFieldManager, version)
 	if err != nil {
 		return nil, err
 	}
@@ -460,7 +461,7 @@ func newOptions(opts []Option) options {
 
 // dial makes a session with the cluster of a kubeconfig.
 func (o options) dial(configPath, manager, version string) (*session, error) {
-	rc, err := client.LoadConfig(configPath)
+	rc, err := kubeconfig.Load(configPath)
 	if err != nil {
 		return nil, err
 	}

@@ -11,8 +11,8 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
+	"fediversity.eu/yuba/providers/internal/text"
 	"fediversity.eu/yuba/providers/kubernetes/internal/client"
-	"fediversity.eu/yuba/providers/kubernetes/internal/text"
 )
 
 // What the API server holds of a pod says that it isn't ready; why, only the pod

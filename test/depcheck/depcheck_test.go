@@ -16,7 +16,7 @@ const (
 )
 
 // providers are the rooms in the folder of that name.
-var providers = []string{"kubernetes", "oci", "random", "null", "local", "external"}
+var providers = []string{"kubernetes", "oci", "random", "null", "local", "external", "spire"}
 
 // others is what a provider must not import, and more.
 func others(own string, more ...string) []string {
@@ -38,11 +38,12 @@ var rules = []struct {
 }{
 	{root + "/providers/kubernetes", others("kubernetes"), "providers know neither each other nor the engine"},
 	{root + "/providers/oci", others("oci", "k8s.io"), "providers know neither each other nor the engine"},
+	{root + "/providers/spire", others("spire"), "providers know neither each other nor the engine"},
 	{root + "/providers/random", others("random", "k8s.io"), "providers know neither each other nor the engine"},
 	{root + "/providers/null", others("null", "k8s.io"), "providers know neither each other nor the engine"},
 	{root + "/providers/local", others("local", "k8s.io"), "providers know neither each other nor the engine"},
 	{root + "/providers/external", others("external", "k8s.io"), "providers know neither each other nor the engine"},
-	{root + "/providers/internal", others("", "k8s.io"), "what providers share knows none of them"},
+	{root + "/providers/internal", others(""), "what providers share knows none of them"},
 	{root + "/method", []string{tofu, "k8s.io/client-go", "github.com/google/go-containerregistry", root + "/providers", root + "/state", root + "/cmd"},
 		"the method knows neither OpenTofu nor client-go"},
 	{root + "/spire/reach", []string{tofu, "k8s.io", root + "/providers", root + "/state", root + "/method", root + "/cmd"},

@@ -92,7 +92,9 @@ func Start(t testing.TB, config ...string) *Server {
 	authorized := filepath.Join(s.Dir, "authorized_keys")
 	must(t, os.WriteFile(authorized, []byte(public+"\n"), 0o600))
 	config = append(config, "AuthorizedKeysFile "+authorized, "StrictModes no", "UsePAM no", "PidFile none", "LogLevel VERBOSE",
-		"PermitRootLogin prohibit-password", "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PrintMotd no")
+		"PermitRootLogin prohibit-password", "PasswordAuthentication no", "KbdInteractiveAuthentication no", "PrintMotd no",
+		// bash reads ~/.bashrc when sshd starts it, and that is nobody's business here.
+		"SetEnv HOME="+s.Dir)
 	path := filepath.Join(s.Dir, "sshd_config")
 	must(t, os.WriteFile(path, []byte(strings.Join(config, "\n")+"\n"), 0o600))
 

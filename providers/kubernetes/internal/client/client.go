@@ -62,7 +62,7 @@ type Client struct {
 	gets         memo[listKey, Object]
 }
 
-// New makes a client of a configuration that LoadConfig gave. userAgent is what
+// New makes a client of a configuration that kubeconfig.Load gave. userAgent is what
 // the API server's audit log shows; fieldManager owns what Apply writes.
 func New(cfg *rest.Config, userAgent, fieldManager string) (*Client, error) {
 	muteKlog()
@@ -551,4 +551,11 @@ func (c *Client) explain(r request, err error) error {
 		err = ue.Err // its URL holds the query
 	}
 	return &UnreachableError{Server: c.Server(), Err: err}
+}
+
+// redact gives a URL without user, query and fragment.
+func redact(u *url.URL) string {
+	c := *u
+	c.User, c.RawQuery, c.Fragment = nil, "", ""
+	return c.String()
 }

@@ -1,11 +1,11 @@
-package client
+// Package kubeconfig reads the one kubeconfig that the providers use.
+package kubeconfig
 
 import (
 	"errors"
 	"fmt"
 	"io"
 	"io/fs"
-	"net/url"
 	"os"
 	"path/filepath"
 	"strings"
@@ -15,22 +15,22 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 )
 
-// EnvConfigPath is the environment variable that names the kubeconfig.
-const EnvConfigPath = "KUBE_CONFIG_PATH"
+// EnvPath is the environment variable that names the kubeconfig.
+const EnvPath = "KUBE_CONFIG_PATH"
 
-// maxKubeconfig bounds what is read of a kubeconfig, in bytes. A kubeconfig
+// maxSize bounds what is read of a kubeconfig, in bytes. A kubeconfig
 // with a handful of embedded certificates has some ten kilobytes.
-const maxKubeconfig = 1 << 20
+const maxSize = 1 << 20
 
-// LoadConfig reads the kubeconfig at path and makes its current context a
+// Load reads the kubeconfig at path and makes its current context a
 // client configuration. Nothing but that file is looked at: neither the
 // cluster that the process may run in, nor ~/.kube/config, nor localhost.
-// Errors name the path and EnvConfigPath; no credential is in them.
-func LoadConfig(path string) (*rest.Config, error) {
+// Errors name the path and EnvPath; no credential is in them.
+func Load(path string) (*rest.Config, error) {
 	if path == "" {
-		return nil, fmt.Errorf("no kubeconfig: set %s to the path of the cluster's kubeconfig", EnvConfigPath)
+		return nil, fmt.Errorf("no kubeconfig: set %s to the path of the cluster's kubeconfig", EnvPath)
 	}
-	where := fmt.Sprintf("kubeconfig %s (%s)", path, EnvConfigPath)
+	where := fmt.Sprintf("kubeconfig %s (%s)", path, EnvPath)
 	data, err := readFile(path)
 	if err != nil {
 		return nil, fmt.Errorf("%s: %w", where, err)
@@ -104,22 +104,15 @@ func readFile(path string) ([]byte, error) {
 	if info.IsDir() {
 		return nil, errors.New("is a directory, not a file")
 	}
-	data, err := io.ReadAll(io.LimitReader(f, maxKubeconfig+1))
+	data, err := io.ReadAll(io.LimitReader(f, maxSize+1))
 	if err != nil {
 		return nil, err
 	}
-	if len(data) > maxKubeconfig {
-		return nil, fmt.Errorf("is larger than %d bytes", maxKubeconfig)
+	if len(data) > maxSize {
+		return nil, fmt.Errorf("is larger than %d bytes", maxSize)
 	}
 	if strings.TrimSpace(string(data)) == "" {
 		return nil, errors.New("is empty")
 	}
 	return data, nil
-}
-
-// redact gives a URL without user, query and fragment.
-func redact(u *url.URL) string {
-	c := *u
-	c.User, c.RawQuery, c.Fragment = nil, "", ""
-	return c.String()
 }
