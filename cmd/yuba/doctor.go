@@ -42,7 +42,7 @@ func k8sDoctor(f *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		o := kubernetes.DoctorOptions{Namespace: namespace, RuntimeClass: group.RuntimeClass}
+		o := kubernetes.DoctorOptions{Namespace: namespace, RuntimeClass: group.RuntimeClass, Spire: group.Spire != nil}
 		for _, n := range group.EnabledNodes() {
 			o.StorageClasses = append(o.StorageClasses, n.Storage.Class)
 		}

@@ -27,6 +27,7 @@ type DoctorOptions struct {
 	Namespace      string   // of the target; need not exist
 	RuntimeClass   string   // name
 	StorageClasses []string // names, "" for the cluster's default one
+	Spire          bool     // the nodes get identities of a SPIRE server outside of the cluster
 }
 
 // Doctor looks whether the cluster has what a deploy needs, and changes
@@ -35,7 +36,7 @@ type DoctorOptions struct {
 func (c *Cluster) Doctor(ctx context.Context, o DoctorOptions) ([]Finding, error) {
 	api := c.session.client
 	facts := doctor.Facts{RuntimeClassName: o.RuntimeClass, StorageClassNames: o.StorageClasses,
-		Permissions: needed(o.Namespace), Refused: map[doctor.Request]doctor.Refusal{}}
+		Permissions: needed(o), Refused: map[doctor.Request]doctor.Refusal{}}
 	var refused sync.Mutex
 	group, gctx := errgroup.WithContext(ctx)
 	group.SetLimit(8)
@@ -95,9 +96,10 @@ func (c *Cluster) Doctor(ctx context.Context, o DoctorOptions) ([]Finding, error
 	return doctor.Examine(facts), nil
 }
 
-// needed is what a deploy to the namespace must be allowed.
-func needed(namespace string) []doctor.Permission {
+// needed is what a deploy must be allowed.
+func needed(o DoctorOptions) []doctor.Permission {
 	var all []doctor.Permission
+	namespace := o.Namespace
 	add := func(namespace, group, resource, sub, purpose string, verbs ...string) {
 		for _, verb := range verbs {
 			all = append(all, doctor.Permission{Verb: verb, Group: group, Resource: resource, Subresource: sub, Namespace: namespace, For: purpose})
@@ -112,5 +114,32 @@ func needed(namespace string) []doctor.Permission {
 	add(namespace, "apps", "controllerrevisions", "", "the last good image is remembered there", "list", "create", "patch", "delete")
 	add(namespace, "apps", "replicasets", "", "rollouts are watched", "list", "watch")
 	add(namespace, "", "pods", "", "rollouts are watched", "list", "watch")
+	if !o.Spire {
+		return all
+	}
+	const rbac = "rbac.authorization.k8s.io"
+	for _, r := range [][2]string{{"", "serviceaccounts"}, {"", "configmaps"}, {rbac, "roles"}, {rbac, "rolebindings"}} {
+		add(namespace, r[0], r[1], "", "it is what a deploy with SPIRE applies", "get", "list", "create", "patch", "delete")
+	}
+	for _, resource := range []string{"clusterroles", "clusterrolebindings"} {
+		add("", rbac, resource, "", "it is what a deploy with SPIRE applies", "get", "create", "patch", "delete")
+	}
+	add(namespace, "", "secrets", "", "the token of the SPIRE server is made there", "get", "create")
+	// Nobody gives on by a role what he does not have himself, unless he may give on all.
+	// https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
+	own := len(all)
+	const given = "the SPIRE server is given it, by whom has it"
+	add(namespace, "", "pods", "", given, "get")
+	add("", "", "nodes", "", given, "get")
+	add("", "authentication.k8s.io", "tokenreviews", "", given, "create")
+	for i := range all[own:] {
+		all[own+i].Role = doctor.Given
+	}
+	own = len(all)
+	add(namespace, rbac, "roles", "", "", "escalate", "bind")
+	add("", rbac, "clusterroles", "", "", "escalate", "bind")
+	for i := range all[own:] {
+		all[own+i].Role = doctor.Giving
+	}
 	return all
 }

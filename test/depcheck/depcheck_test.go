@@ -52,7 +52,7 @@ var rules = []struct {
 		"the state client knows HTTP and nothing of the other rooms"},
 	{root + "/spire/handoff", []string{tofu, "k8s.io", "golang.org/x/crypto", "github.com/spiffe", "google.golang.org/grpc", root + "/cmd", root + "/method", root + "/providers", root + "/state", root + "/spire"},
 		"the contract between yuba and the spire node knows neither ssh, OpenTofu, Kubernetes nor SPIRE's API"},
-	{root + "/spire", []string{tofu, "k8s.io", "golang.org/x/crypto/ssh", root + "/cmd", root + "/method", root + "/providers", root + "/state"},
+	{root + "/spire", []string{tofu, "k8s.io", root + "/cmd", root + "/method", root + "/providers", root + "/state"},
 		"what runs on the spire node knows nothing of deploying"},
 	{engine, []string{root, "k8s.io"},
 		"the engine runs any configuration, so it knows no provider and no method"},

@@ -69,12 +69,22 @@ type Facts struct {
 // Object is a Kubernetes object as decoded JSON.
 type Object = field.Object
 
+// Role is what a permission is for besides the requests of the deploy itself.
+type Role int
+
+const (
+	Own    Role = iota // the deploy makes such requests
+	Given              // the deploy gives it on, for which one must have it, or all that is Giving
+	Giving             // it lets one give on what one does not have
+)
+
 // Permission is something that a deploy must be allowed, and whether it is.
 type Permission struct {
 	Verb, Group, Resource, Subresource string
 	Namespace                          string // "": of the cluster
 	For                                string // what fails without it
-	Answered                           bool   // the rest is set; otherwise ReviewAccess is refused
+	Role                               Role
+	Answered                           bool // the rest is set; otherwise ReviewAccess is refused
 	Allowed                            bool
 	Reason                             string // the authorizer's, may be ""
 	Failure                            string // why the authorizer could not judge, "" when it could
@@ -343,8 +353,9 @@ func permissions(f Facts) []Finding {
 	if finding, ok := f.unanswered("permissions", ReviewAccess, "the cluster role system:basic-user has it"); ok {
 		findings = append(findings, finding)
 	}
+	giving := !slices.ContainsFunc(f.Permissions, func(p Permission) bool { return p.Role == Giving && !p.Allowed })
 	for _, p := range f.Permissions {
-		if !p.Answered || p.Allowed {
+		if !p.Answered || p.Allowed || p.Role == Giving || p.Role == Given && giving {
 			continue
 		}
 		resource := p.Resource
@@ -367,8 +378,11 @@ func permissions(f Facts) []Finding {
 		if p.Reason != "" {
 			what += " (" + p.Reason + ")"
 		}
-		findings = append(findings, Finding{Check: "permissions", Verdict: Missing, Message: "must not " + what,
-			Advice: "grant the verb by a Role or ClusterRole (docs/k8s.md has the table)"})
+		advice := "grant the verb by a Role or ClusterRole (docs/k8s.md has the table)"
+		if p.Role == Given {
+			advice = "grant the verb, or escalate and bind of roles and clusterroles, by a Role or ClusterRole (docs/k8s.md has the table)"
+		}
+		findings = append(findings, Finding{Check: "permissions", Verdict: Missing, Message: "must not " + what, Advice: advice})
 	}
 	if findings == nil {
 		return []Finding{{Check: "permissions", Verdict: OK, Message: "the kubeconfig's user may do all that a deploy needs"}}

@@ -206,3 +206,26 @@ func FuzzExamine(f *testing.F) {
 		}
 	})
 }
+
+// TestWhatIsGivenOn: a deployer gives the SPIRE server what it has itself; one
+// that may give on everything needs none of it.
+func TestWhatIsGivenOn(t *testing.T) {
+	for name, c := range map[string]struct {
+		has, escalate, bind bool
+		want                Verdict
+	}{
+		"has it": {has: true, want: OK}, "may give on all": {escalate: true, bind: true, want: OK},
+		"may make roles and not bind them": {escalate: true, want: Missing}, "nothing": {want: Missing},
+	} {
+		f := healthy(t)
+		f.Permissions = []Permission{
+			{Verb: "get", Resource: "nodes", For: "it is given on", Role: Given, Answered: true, Allowed: c.has},
+			{Verb: "escalate", Resource: "clusterroles", Role: Giving, Answered: true, Allowed: c.escalate},
+			{Verb: "bind", Resource: "clusterroles", Role: Giving, Answered: true, Allowed: c.bind},
+		}
+		findings := Examine(f)
+		if got := findings[len(findings)-1]; got.Verdict != c.want || got.Verdict == Missing && (got.Message != "must not get nodes: it is given on" || !strings.Contains(got.Advice, "escalate and bind")) {
+			t.Errorf("%s: %+v", name, got)
+		}
+	}
+}
