@@ -2,8 +2,10 @@ package main
 
 import (
 	"bufio"
+	"bytes"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"net"
 	"os"
@@ -11,6 +13,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -34,8 +37,8 @@ var tunables = map[string]string{
 
 // isolate runs a command in namespaces of its own, in which a real node can be
 // started (kubelab up -runtime) and nothing that it does reaches the machine:
-// mounts, network, processes, names and cgroups end with the command, however
-// it ends.
+// mounts, network, processes, names, cgroups and the folder for temporary files
+// end with the command, however it ends.
 func isolate() {
 	if len(os.Args) < 2 {
 		fmt.Fprintln(os.Stderr, "usage: kubelab isolate COMMAND...   (as root)")
@@ -49,18 +52,23 @@ func isolate() {
 	os.Exit(status)
 }
 
-func isolated(command []string) (int, error) {
-	group, err := ownCgroup()
-	if err != nil {
-		return 0, err
-	}
-	defer group.leave()
+func isolated(command []string) (status int, err error) {
 	self, err := os.Executable()
 	if err != nil {
 		return 0, err
 	}
+	traces, err := leaveTraces(self)
+	if err != nil {
+		return 0, err
+	}
+	defer func() {
+		if e := traces.remove(); err == nil {
+			err = e
+		}
+	}()
 	cmd := exec.Command(self, append([]string{"isolated"}, command...)...)
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, os.Stderr
+	cmd.Env = append(os.Environ(), "TMPDIR="+traces.temp)
 	cmd.SysProcAttr = &syscall.SysProcAttr{
 		Cloneflags: unix.CLONE_NEWNS | unix.CLONE_NEWNET | unix.CLONE_NEWPID | unix.CLONE_NEWCGROUP | unix.CLONE_NEWUTS | unix.CLONE_NEWIPC,
 		Pdeathsig:  syscall.SIGKILL, // and with PID 1 all of its namespace
@@ -89,50 +97,141 @@ func isolated(command []string) (int, error) {
 	}
 }
 
-// cgroup is a directory in the cgroup2 hierarchy and the process's way back.
-type cgroup struct{ dir, before string }
+// traces are what a run leaves on the machine while it lasts.
+type traces struct {
+	before string // directory of the cgroup that this process comes from
+	cgroup string // directory of its own one, the root of its child's namespace
+	temp   string // for temporary files; its name is the cgroup's
 
-// ownCgroup moves this process into a cgroup of its own, which becomes the root
-// of its child's cgroup namespace.
-func ownCgroup() (*cgroup, error) {
-	mount, err := cgroup2Mount()
+	sweeper *exec.Cmd
+	alive   io.Closer // the sweeper waits for its end
+}
+
+// leaveTraces moves this process into a cgroup of its own and makes a folder for
+// temporary files. Another process, which no signal to this one's group reaches,
+// removes both when this one is gone.
+func leaveTraces(self string) (*traces, error) {
+	before, err := ownCgroup()
 	if err != nil {
 		return nil, err
 	}
-	data, err := os.ReadFile("/proc/self/cgroup")
-	if err != nil {
-		return nil, err
-	}
-	own := ""
-	for line := range strings.Lines(string(data)) {
-		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
-			own = path
-		}
-	}
-	before := filepath.Join(mount, own)
-	// Of runs that were killed: the kernel refuses to remove one in use.
+	// Of runs that were killed with their sweepers, and not of those that run.
 	stale, err := filepath.Glob(filepath.Join(before, "kubelab-*"))
 	if err != nil {
 		return nil, err
 	}
 	for _, dir := range stale {
-		removeCgroup(dir)
+		if used, err := populated(dir); err == nil && !used && removeCgroup(dir) == nil {
+			temp := filepath.Join(os.TempDir(), filepath.Base(dir))
+			fmt.Fprintf(os.Stderr, "kubelab: removed what a killed run has left: %s, %s\n", dir, temp)
+			_ = os.RemoveAll(temp)
+		}
 	}
-	dir, err := os.MkdirTemp(before, "kubelab-")
-	if err != nil {
+	t := &traces{before: before}
+	if t.cgroup, err = os.MkdirTemp(before, "kubelab-"); err != nil {
 		return nil, fmt.Errorf("a cgroup: %w", err)
 	}
-	g := &cgroup{dir, before}
-	if err := join(dir); err != nil {
-		g.leave()
-		return nil, err
+	t.temp = filepath.Join(os.TempDir(), filepath.Base(t.cgroup))
+	err = join(t.cgroup)
+	if err == nil {
+		err = os.Mkdir(t.temp, 0o700)
 	}
-	return g, nil
+	if err == nil {
+		err = t.startSweeper(self)
+	}
+	if err != nil {
+		return nil, errors.Join(err, join(before), sweepUp(t.cgroup, t.temp))
+	}
+	return t, nil
 }
 
-func (g *cgroup) leave() {
-	_ = join(g.before)
-	removeCgroup(g.dir)
+func (t *traces) startSweeper(self string) error {
+	home, err := os.Open(t.before)
+	if err != nil {
+		return err
+	}
+	defer home.Close()
+	t.sweeper = exec.Command(self, "sweep", t.cgroup, t.temp)
+	t.sweeper.SysProcAttr = &syscall.SysProcAttr{Setsid: true, UseCgroupFD: true, CgroupFD: int(home.Fd())}
+	if t.alive, err = t.sweeper.StdinPipe(); err != nil {
+		return err
+	}
+	return t.sweeper.Start()
+}
+
+// remove has the sweeper do its work now.
+func (t *traces) remove() error {
+	if err := join(t.before); err != nil {
+		return err
+	}
+	t.alive.Close()
+	if err := t.sweeper.Wait(); err != nil {
+		return fmt.Errorf("what this run leaves could not be removed: %s, %s: %w", t.cgroup, t.temp, err)
+	}
+	return nil
+}
+
+// sweep waits until standard input ends, as it does with the process at its
+// other end, and removes what that one leaves.
+func sweep() {
+	_, _ = io.Copy(io.Discard, os.Stdin)
+	if err := sweepUp(os.Args[1], os.Args[2]); err != nil {
+		fail(err)
+	}
+}
+
+// sweepUp ends all processes of a cgroup and removes it and a folder.
+func sweepUp(cgroup, temp string) error {
+	if err := os.WriteFile(filepath.Join(cgroup, "cgroup.kill"), []byte("1"), 0); err != nil {
+		return err
+	}
+	events, err := os.Open(filepath.Join(cgroup, "cgroup.events"))
+	if err != nil {
+		return err
+	}
+	defer events.Close()
+	// The kernel tells of each change since the file was read; cgroups(7).
+	changes := []unix.PollFd{{Fd: int32(events.Fd()), Events: unix.POLLPRI}}
+	for {
+		data := make([]byte, 4096)
+		n, err := events.ReadAt(data, 0)
+		if err != nil && err != io.EOF {
+			return err
+		}
+		if !bytes.Contains(data[:n], []byte(hasProcesses)) {
+			break
+		}
+		if _, err := unix.Poll(changes, -1); err != nil && err != unix.EINTR {
+			return err
+		}
+	}
+	return errors.Join(os.RemoveAll(temp), removeCgroup(cgroup))
+}
+
+// hasProcesses is what cgroup.events says while a process is in the cgroup or below.
+const hasProcesses = "populated 1"
+
+func populated(cgroup string) (bool, error) {
+	data, err := os.ReadFile(filepath.Join(cgroup, "cgroup.events"))
+	return bytes.Contains(data, []byte(hasProcesses)), err
+}
+
+// ownCgroup is the directory of this process's cgroup.
+func ownCgroup() (string, error) {
+	mount, err := cgroup2Mount()
+	if err != nil {
+		return "", err
+	}
+	data, err := os.ReadFile("/proc/self/cgroup")
+	if err != nil {
+		return "", err
+	}
+	for line := range strings.Lines(string(data)) {
+		if path, ok := strings.CutPrefix(strings.TrimSpace(line), "0::"); ok {
+			return filepath.Join(mount, path), nil
+		}
+	}
+	return "", errors.New("this process has no cgroup of version 2")
 }
 
 func join(dir string) error {
@@ -140,17 +239,18 @@ func join(dir string) error {
 }
 
 // removeCgroup removes a cgroup and what is in it, if no process is.
-func removeCgroup(dir string) {
+func removeCgroup(dir string) error {
 	var all []string
-	_ = filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
+	err := filepath.WalkDir(dir, func(path string, d fs.DirEntry, err error) error {
 		if err == nil && d.IsDir() {
 			all = append(all, path)
 		}
-		return nil
+		return err
 	})
-	for i := range all {
-		_ = os.Remove(all[len(all)-1-i])
+	for _, d := range slices.Backward(all) {
+		err = errors.Join(err, unix.Rmdir(d))
 	}
+	return err
 }
 
 func cgroup2Mount() (string, error) {

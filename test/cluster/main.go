@@ -40,6 +40,7 @@ func commands() map[string]func() {
 		"pods":                    pods,
 		"registry":                registry,
 		"storage":                 storage,
+		"sweep":                   sweep,
 	}
 }
 
