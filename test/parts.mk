@@ -3,11 +3,12 @@
 #   make stock-tofu  builds stock OpenTofu, prints its path
 #   make runtime     builds containerd, runc and network plugins; prints their directory
 #   make rootfs      makes root file systems of nodes; prints their directory
+#   make spire-programs  builds spire-server and spire-agent, prints their directory
 #   make vault       builds a server with Vault's transit engine, prints its path
 #   make lab-up      starts a test cluster to play with; make lab-down ends it
 LAB_DIR ?= $(or $(XDG_RUNTIME_DIR),/tmp)/yuba-lab
 
-.PHONY: lab stock-tofu runtime rootfs vault lab-up lab-down
+.PHONY: lab stock-tofu runtime rootfs spire-programs vault lab-up lab-down
 
 lab:
 	@test/parts.sh build kubelab
@@ -20,6 +21,10 @@ runtime:
 
 rootfs:
 	@test/parts.sh build rootfs
+
+spire-programs:
+	test/packages.sh gcc libc6-dev
+	@test/parts.sh build spire
 
 vault:
 	@test/parts.sh build vault

@@ -5,8 +5,9 @@
 #   test/parts.sh path PART    prints its path; fails if it isn't built
 #
 # PART is kubelab (the test cluster), tofu (stock OpenTofu), runtime (a directory:
-# containerd, runc, network plugins) rootfs (a directory: nodes' root file systems)
-# or vault (a server with the transit engine).
+# containerd, runc, network plugins) rootfs (a directory: nodes' root file systems),
+# spire (a directory: spire-server, spire-agent) or vault (a server with the transit
+# engine).
 # A part is made by build.sh in its folder and kept under the hash of that folder.
 # The cache is $YUBA_CACHE, by default ~/.cache/yuba-parts.
 set -eu
@@ -23,6 +24,7 @@ kubelab) source=cluster target=lab ;;
 tofu) source=tofu target=stock-tofu ;;
 runtime) source=runtime target=runtime ;;
 rootfs) source=rootfs target=rootfs ;;
+spire) source=spire target=spire-programs ;;
 vault) source=vault target=vault ;;
 *) usage ;;
 esac
