@@ -30,6 +30,7 @@ bin/yuba:
 # The everyday loop: all tests, on one control plane that they share. Most of
 # what end-to-end tests do is wait, so more of them run than there are cores.
 test: bin/yuba lab stock-tofu
+	test/packages.sh openssh-server
 	test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v $(TIERS))
 
 # All configurations of the comparison with stock tofu; test has a dozen of them.
@@ -64,6 +65,7 @@ test-pods: bin/yuba lab
 # The same as test under the race detector, without the tests that run the
 # built program.
 race: lab
+	test/packages.sh openssh-server
 	test/run-tests.sh $(GO) test -race -count=1 -timeout 20m $$($(GO) list ./... $(ENGINE) | grep -v -e /test/e2e -e /test/parity $(TIERS))
 
 # The shells and tools that read completions and manual pages are installed when they are missing.

@@ -42,7 +42,10 @@ type Server struct {
 // Handoff gives the spire node the nodes of a namespace; `yuba spire receive`
 // reads it. It is a secret: Kubeconfig has a token.
 type Handoff struct {
-	Version    int      `json:"version"`
+	Version int `json:"version"`
+	// MachineID is the machine that the hand-off is for, as its Server said it: one that was set up again since has
+	// nothing of what the plan has seen, and must refuse. Empty: any.
+	MachineID  string   `json:"machineID,omitempty"`
 	Namespace  string   `json:"namespace"`
 	Kubeconfig string   `json:"kubeconfig"` // as Kubeconfig.Marshal makes it
 	Nodes      []string `json:"nodes"`      // all of the namespace, in any order; at least one
@@ -300,6 +303,11 @@ func (h Handoff) Identities() []Identity {
 func (h Handoff) check() error {
 	if err := isLabel("namespace", h.Namespace); err != nil {
 		return err
+	}
+	if h.MachineID != "" {
+		if err := IsMachineID(h.MachineID); err != nil {
+			return err
+		}
 	}
 	switch n := len(h.Nodes); {
 	case n == 0:

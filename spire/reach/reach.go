@@ -92,8 +92,13 @@ func ParseHostKey(s string) (HostKey, error) {
 	if err != nil || len(words) > 0 || len(rest) > 0 || strings.ContainsAny(s, "\r\n") || len(s) > 16<<10 {
 		return HostKey{}, fmt.Errorf(`%.80q is not a host key: a line of a file such as /etc/ssh/ssh_host_ed25519_key.pub, "ssh-ed25519 AAAA...", or for a jump host one that begins with its name`, s)
 	}
-	if strings.Contains(key.Type(), "cert-v01") {
-		return HostKey{}, fmt.Errorf("%.80q is a certificate: write the host's own key", s)
+	switch key.Type() {
+	case ssh.KeyAlgoED25519, ssh.KeyAlgoECDSA256, ssh.KeyAlgoECDSA384, ssh.KeyAlgoECDSA521, ssh.KeyAlgoRSA:
+	default:
+		if strings.Contains(key.Type(), "cert-v01") {
+			return HostKey{}, fmt.Errorf("%.80q is a certificate: write the host's own key", s)
+		}
+		return HostKey{}, fmt.Errorf("%.80q is of a type that is not supported: write the host's key of type ed25519, ecdsa or rsa", s)
 	}
 	k := HostKey{Key: strings.TrimSpace(string(ssh.MarshalAuthorizedKey(key)))}
 	if first, _, _ := strings.Cut(s, " "); first != key.Type() {
@@ -106,10 +111,16 @@ func ParseHostKey(s string) (HostKey, error) {
 // one is refused: whoever set it counts on it.
 var options = map[string]func(string) error{
 	"HostName":              CheckHost,
+	"Port":                  isPort,
+	"User":                  CheckUser,
 	"ProxyJump":             isJump,
 	"ConnectTimeout":        isSeconds,
 	"ServerAliveInterval":   isSeconds,
 	"ServerAliveCountMax":   isCount,
+	"HostKeyAlgorithms":     isAlgorithms(ssh.SupportedAlgorithms().HostKeys),
+	"KexAlgorithms":         isAlgorithms(ssh.SupportedAlgorithms().KeyExchanges),
+	"Ciphers":               isAlgorithms(ssh.SupportedAlgorithms().Ciphers),
+	"MACs":                  isAlgorithms(ssh.SupportedAlgorithms().MACs),
 	"StrictHostKeyChecking": isWord("yes"),
 	"BatchMode":             isWord("yes"),
 	"IdentitiesOnly":        isWord("yes"),
@@ -125,6 +136,27 @@ func CheckOption(name, value string) error {
 		return fmt.Errorf("%.80q is not an ssh option that yuba knows; they are %s", name, strings.Join(Options(), ", "))
 	}
 	return rule(value)
+}
+
+func isPort(s string) error {
+	n, err := strconv.Atoi(s)
+	if err != nil || s != strconv.Itoa(n) {
+		return fmt.Errorf("%.80q is not a port: 1 to 65535", s)
+	}
+	return CheckPort(n)
+}
+
+// isAlgorithms is the rule of lists of algorithms, all of which x/crypto must have and hold to be safe.
+func isAlgorithms(supported []string) func(string) error {
+	supported = slices.DeleteFunc(supported, func(a string) bool { return strings.Contains(a, "-cert-") })
+	return func(s string) error {
+		for a := range strings.SplitSeq(s, ",") {
+			if !slices.Contains(supported, a) {
+				return fmt.Errorf(`%.80q is not a list of algorithms with "," between, out of %s`, s, strings.Join(supported, ", "))
+			}
+		}
+		return nil
+	}
 }
 
 func isJump(s string) error {

@@ -49,7 +49,7 @@ func TestHostKeys(t *testing.T) {
 func TestNodes(t *testing.T) {
 	good := func() Node {
 		return Node{Host: "spire.example.org", Port: 2222, User: "yuba", HostKeys: []string{newKey(t)}, Command: "sudo -n /run/current-system/sw/bin/yuba",
-			Options: map[string]string{"ProxyJump": "me@bastion.example:22,other", "ConnectTimeout": "10", "StrictHostKeyChecking": "yes"}}
+			Options: map[string]string{"ProxyJump": "me@bastion.example:22,other", "ConnectTimeout": "10", "Port": "22", "User": "me", "Ciphers": "aes256-ctr,aes128-gcm@openssh.com", "StrictHostKeyChecking": "yes"}}
 	}
 	if err := good().Check(); err != nil {
 		t.Error(err)
@@ -58,17 +58,23 @@ func TestNodes(t *testing.T) {
 		t.Errorf("the least that a node has: %v", err)
 	}
 	for want, change := range map[string]func(*Node){
-		"name of a host":   func(n *Node) { n.Host = "Spire_1" },
-		"not a port":       func(n *Node) { n.Port = 65536 },
-		"name of a user":   func(n *Node) { n.User = "-oProxyCommand=x" },
-		"has no host key":  func(n *Node) { n.HostKeys = nil },
-		"spire.example":    func(n *Node) { n.HostKeys = []string{"bastion " + newKey(t)} },
-		"not a host key":   func(n *Node) { n.HostKeys = append(n.HostKeys, "ssh-ed25519 x") },
-		"they are Batch":   func(n *Node) { n.Options["ProxyCommand"] = "nc %h %p" },
-		"knows \"yes\"":    func(n *Node) { n.Options["StrictHostKeyChecking"] = "no" },
-		"seconds":          func(n *Node) { n.Options["ConnectTimeout"] = "0" },
-		"hosts to jump by": func(n *Node) { n.Options["ProxyJump"] = "a b" },
-		"a command":        func(n *Node) { n.Command = "yuba; reboot" },
+		"name of a host":     func(n *Node) { n.Host = "Spire_1" },
+		"not a port":         func(n *Node) { n.Port = 65536 },
+		"name of a user":     func(n *Node) { n.User = "-oProxyCommand=x" },
+		"has no host key":    func(n *Node) { n.HostKeys = nil },
+		"spire.example":      func(n *Node) { n.HostKeys = []string{"bastion " + newKey(t)} },
+		"not a host key":     func(n *Node) { n.HostKeys = append(n.HostKeys, "ssh-ed25519 x") },
+		"they are Batch":     func(n *Node) { n.Options["ProxyCommand"] = "nc %h %p" },
+		"knows \"yes\"":      func(n *Node) { n.Options["StrictHostKeyChecking"] = "no" },
+		"seconds":            func(n *Node) { n.Options["ConnectTimeout"] = "0" },
+		"0\" is not a port":  func(n *Node) { n.Options["Port"] = "0" },
+		"name of a user:":    func(n *Node) { n.Options["User"] = "-x" },
+		"out of aes128-gcm":  func(n *Node) { n.Options["Ciphers"] = "aes256-ctr,3des-cbc" },
+		"out of":             func(n *Node) { n.Options["KexAlgorithms"] = "+diffie-hellman-group1-sha1" },
+		"of algorithms":      func(n *Node) { n.Options["MACs"] = "" },
+		"list of algorithms": func(n *Node) { n.Options["HostKeyAlgorithms"] = "ssh-ed25519-cert-v01@openssh.com" },
+		"hosts to jump by":   func(n *Node) { n.Options["ProxyJump"] = "a b" },
+		"a command":          func(n *Node) { n.Command = "yuba; reboot" },
 	} {
 		n := good()
 		change(&n)
