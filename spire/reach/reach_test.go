@@ -67,7 +67,7 @@ func TestNodes(t *testing.T) {
 		"they are Batch":     func(n *Node) { n.Options["ProxyCommand"] = "nc %h %p" },
 		"knows \"yes\"":      func(n *Node) { n.Options["StrictHostKeyChecking"] = "no" },
 		"seconds":            func(n *Node) { n.Options["ConnectTimeout"] = "0" },
-		"0\" is not a port":  func(n *Node) { n.Options["Port"] = "0" },
+		"Port: 0 is not":     func(n *Node) { n.Options["Port"] = "0" },
 		"name of a user:":    func(n *Node) { n.Options["User"] = "-x" },
 		"out of aes128-gcm":  func(n *Node) { n.Options["Ciphers"] = "aes256-ctr,3des-cbc" },
 		"out of":             func(n *Node) { n.Options["KexAlgorithms"] = "+diffie-hellman-group1-sha1" },
