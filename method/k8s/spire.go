@@ -26,10 +26,11 @@ const (
 // has no link there yet, /run/secrets is a link where sops-nix is in use, and /etc
 // is made by NixOS. https://kubernetes.io/docs/concepts/storage/projected-volumes/
 const (
-	spireVolume   = "spire"
-	spireDir      = "/run/yuba/spire"
-	spireToken    = "token"
-	spireAudience = "spire-server"
+	spireVolume    = "spire"
+	spireDir       = "/run/yuba/spire"
+	spireToken     = "token"
+	spireNamespace = "namespace" // the agent's cluster is named after it and the node
+	spireAudience  = "spire-server"
 	// spireTokenLife is in seconds. The kubelet makes a new token when four
 	// fifths of it are over; the API server takes no less than 600.
 	spireTokenLife = 3600
@@ -281,6 +282,9 @@ func spireSources() expr {
 				obj(attr{"configMap", obj(
 					attr{"name", str(spireConfigMap)},
 					attr{"items", list(obj(attr{"key", str(spireBundle)}, attr{"path", str(spireBundle)}, attr{"mode", num(0o444)}))},
+				)}),
+				obj(attr{"downwardAPI", obj(
+					attr{"items", list(obj(attr{"path", str(spireNamespace)}, attr{"fieldRef", obj(attr{"fieldPath", str("metadata.namespace")})}))},
 				)}),
 			)},
 		)},

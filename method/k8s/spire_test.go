@@ -34,6 +34,8 @@ func TestSpirePod(t *testing.T) {
 			map[string]any{"serviceAccountToken": map[string]any{"audience": "spire-server", "expirationSeconds": 3600.0, "path": "token"}},
 			map[string]any{"configMap": map[string]any{"name": "spire-agent",
 				"items": []any{map[string]any{"key": "bundle.pem", "path": "bundle.pem", "mode": 292.0}}}}, // 0444
+			map[string]any{"downwardAPI": map[string]any{
+				"items": []any{map[string]any{"path": "namespace", "fieldRef": map[string]any{"fieldPath": "metadata.namespace"}}}}},
 		},
 	}})
 	if d := cmp.Diff(want, pod(withSpire)); d != "" {

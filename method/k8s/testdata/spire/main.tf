@@ -483,6 +483,18 @@ resource "kubernetes_object" "deployment_0-db" {
                       ]
                     }
                   },
+                  {
+                    downwardAPI = {
+                      items = [
+                        {
+                          path = "namespace"
+                          fieldRef = {
+                            fieldPath = "metadata.namespace"
+                          }
+                        },
+                      ]
+                    }
+                  },
                 ]
               }
             },
@@ -713,6 +725,18 @@ resource "kubernetes_object" "deployment_web" {
                           key  = "bundle.pem"
                           path = "bundle.pem"
                           mode = 292
+                        },
+                      ]
+                    }
+                  },
+                  {
+                    downwardAPI = {
+                      items = [
+                        {
+                          path = "namespace"
+                          fieldRef = {
+                            fieldPath = "metadata.namespace"
+                          }
                         },
                       ]
                     }
