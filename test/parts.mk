@@ -23,7 +23,7 @@ rootfs:
 	@test/parts.sh build rootfs
 
 spire-programs:
-	test/packages.sh gcc libc6-dev
+	@test/packages.sh gcc libc6-dev
 	@test/parts.sh build spire
 
 vault:
