@@ -114,6 +114,7 @@ func stateServe(f *flag.FlagSet) action {
 	f.StringVar(&c.Listen, "listen", "127.0.0.1:8390", "`address` to listen on")
 	f.StringVar(&c.Dir, "dir", "", "`directory` that holds the states (required)")
 	f.StringVar(&c.UsersFile, "users", "", "htpasswd `file` with bcrypt entries: who may use the server")
+	f.StringVar(&c.AccessFile, "access", "", "`file` of lines USER STATES RIGHT: who may read or write which states")
 	f.StringVar(&c.TLSCert, "tls-cert", "", "certificate `file` in PEM")
 	f.StringVar(&c.TLSKey, "tls-key", "", "private key `file` in PEM")
 	f.IntVar(&c.Retain, "retain", server.DefaultRetain, "how many versions of each state are kept, a `number`")

@@ -4,16 +4,12 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"crypto/hmac"
 	"crypto/rand"
-	"crypto/sha256"
-	"crypto/subtle"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strings"
-	"sync"
 
 	"golang.org/x/crypto/bcrypt"
 )
@@ -32,23 +28,16 @@ const (
 	minCost, maxCost = bcrypt.MinCost, 14
 	// hashCost is what HashPassword uses.
 	hashCost = 11
-	// maxLogins bounds the remembered logins.
-	maxLogins = 1024
 	// hashers bounds how many passwords are hashed at once, so that failed
 	// logins cannot take every core.
 	hashers = 2
 )
 
-// Users authenticates against a set of bcrypt hashes. A login that succeeded is
-// remembered (as a keyed hash) so that bcrypt is not paid on each request.
+// Users authenticates against a set of bcrypt hashes.
 type Users struct {
 	hashes map[string][]byte
 	decoy  []byte // compared with for unknown users
-	key    [32]byte
 	hash   chan struct{}
-
-	mu     sync.Mutex
-	logins map[[32]byte]string
 }
 
 // ParseUsers reads lines of "user:bcrypt-hash", as `htpasswd -B` writes them.
@@ -62,8 +51,7 @@ func ParseUsers(r io.Reader) (*Users, error) {
 	if len(data) > maxUsersFile {
 		return nil, fmt.Errorf("larger than %d bytes", maxUsersFile)
 	}
-	u := &Users{hashes: map[string][]byte{}, logins: map[[32]byte]string{}, hash: make(chan struct{}, hashers)}
-	_, _ = rand.Read(u.key[:]) // never fails
+	u := &Users{hashes: map[string][]byte{}, hash: make(chan struct{}, hashers)}
 	cost := minCost
 	sc := bufio.NewScanner(bytes.NewReader(data))
 	for n := 1; sc.Scan(); n++ {
@@ -97,7 +85,7 @@ func ParseUsers(r io.Reader) (*Users, error) {
 	if len(u.hashes) == 0 {
 		return nil, errors.New("no users")
 	}
-	if u.decoy, err = bcrypt.GenerateFromPassword(u.key[:], cost); err != nil {
+	if u.decoy, err = bcrypt.GenerateFromPassword([]byte(rand.Text()), cost); err != nil {
 		return nil, err
 	}
 	return u, nil
@@ -134,16 +122,6 @@ func (u *Users) Authenticate(ctx context.Context, user, password string) bool {
 	if len(user) > 256 || len(password) > 1024 {
 		return false
 	}
-	mac := hmac.New(sha256.New, u.key[:])
-	fmt.Fprintf(mac, "%d:%s%s", len(user), user, password)
-	var token [32]byte
-	mac.Sum(token[:0])
-	u.mu.Lock()
-	known, ok := u.logins[token]
-	u.mu.Unlock()
-	if ok && subtle.ConstantTimeCompare([]byte(known), []byte(user)) == 1 {
-		return true
-	}
 	select {
 	case u.hash <- struct{}{}:
 		defer func() { <-u.hash }()
@@ -154,14 +132,5 @@ func (u *Users) Authenticate(ctx context.Context, user, password string) bool {
 	if !exists {
 		hash = u.decoy
 	}
-	if bcrypt.CompareHashAndPassword(hash, []byte(password)) != nil || !exists {
-		return false
-	}
-	u.mu.Lock()
-	defer u.mu.Unlock()
-	if len(u.logins) >= maxLogins {
-		clear(u.logins)
-	}
-	u.logins[token] = user
-	return true
+	return bcrypt.CompareHashAndPassword(hash, []byte(password)) == nil && exists
 }

@@ -25,6 +25,9 @@ type Config struct {
 	// UsersFile has the users, as ParseUsers reads them; without it everyone
 	// may use the server.
 	UsersFile string
+	// AccessFile says who may use which state, as ParseAccess reads it; without
+	// it every user may use all.
+	AccessFile string
 	// AllowAnonymous allows that on an address other than loopback, and any
 	// Host name on loopback.
 	AllowAnonymous bool
@@ -55,6 +58,13 @@ func ListenAndServe(ctx context.Context, cfg Config) error {
 			return err
 		}
 		opts.Auth = users
+	}
+	if cfg.AccessFile != "" {
+		access, err := AccessFile(cfg.AccessFile)
+		if err != nil {
+			return err
+		}
+		opts.Access = access
 	}
 	ln, err := (&net.ListenConfig{}).Listen(ctx, "tcp", cfg.Listen)
 	if err != nil {

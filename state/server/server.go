@@ -61,6 +61,9 @@ type Options struct {
 	Dir string
 	// Auth decides who may use the server; nil lets everyone.
 	Auth Authenticator
+	// Access decides who may use which state; nil lets every user use all. It
+	// needs Auth.
+	Access *Access
 	// Retain is how many versions of each state are kept; DefaultRetain when 0.
 	Retain int
 	// MaxStateBytes bounds a state; DefaultMaxStateBytes when 0.
@@ -72,6 +75,7 @@ type Options struct {
 // Server is the http.Handler of a directory of states.
 type Server struct {
 	opts  Options
+	door  *door // nil without a login
 	store *store
 }
 
@@ -83,6 +87,9 @@ func New(opts Options) (*Server, error) {
 	}
 	if opts.Retain < 0 || opts.MaxStateBytes < 0 {
 		return nil, errors.New("the number of kept versions and the size of a state must not be negative")
+	}
+	if opts.Access != nil && opts.Auth == nil {
+		return nil, errors.New("who may use which state can only be told of users who log in")
 	}
 	if opts.Retain == 0 {
 		opts.Retain = DefaultRetain
@@ -97,7 +104,11 @@ func New(opts Options) (*Server, error) {
 	if err != nil {
 		return nil, fmt.Errorf("state directory: %w", err)
 	}
-	return &Server{opts: opts, store: st}, nil
+	s := &Server{opts: opts, store: st}
+	if opts.Auth != nil {
+		s.door = newDoor(opts.Auth)
+	}
+	return s, nil
 }
 
 // Close gives the directory free.
@@ -125,10 +136,13 @@ func (s *Server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	start := time.Now()
 	name, nameErr := stateName(r.URL)
-	user, rep := s.admit(r)
+	user, rep := s.admit(w, r)
 	if rep == nil && nameErr != nil {
 		v := says(http.StatusBadRequest, "%v", nameErr)
 		rep = &v
+	}
+	if rep == nil {
+		rep = s.allow(r, user, name)
 	}
 	if rep == nil {
 		v := s.serve(w, r, name)
@@ -190,25 +204,46 @@ func (s *Server) health(w http.ResponseWriter, r *http.Request) {
 
 // admit says who asks, or why they may not. Only a user who has logged in is
 // named, for a failed login may have a password in the wrong place.
-func (s *Server) admit(r *http.Request) (user string, rep *reply) {
-	// No browser has business here, and a page must not reach a server on loopback.
-	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
-		v := says(http.StatusForbidden, "requests of web pages are refused")
+func (s *Server) admit(w http.ResponseWriter, r *http.Request) (user string, rep *reply) {
+	refused := func(status int, format string, args ...any) (string, *reply) {
+		v := says(status, format, args...)
 		return "", &v
 	}
-	if s.opts.Auth == nil {
+	// No browser has business here, and a page must not reach a server on loopback.
+	if r.Header.Get("Origin") != "" || r.Header.Get("Sec-Fetch-Site") != "" {
+		return refused(http.StatusForbidden, "requests of web pages are refused")
+	}
+	if s.door == nil {
 		return "", nil
 	}
 	name, password, ok := r.BasicAuth()
 	if !ok {
-		v := says(http.StatusUnauthorized, "log in with a user name and a password")
-		return "", &v
+		return refused(http.StatusUnauthorized, "log in with a user name and a password")
 	}
-	if !s.opts.Auth.Authenticate(r.Context(), name, password) {
-		v := says(http.StatusUnauthorized, "the user name or the password is wrong")
-		return "", &v
+	ok, wait := s.door.enter(r.Context(), r.RemoteAddr, name, password)
+	if wait > 0 {
+		seconds := int(wait/time.Second) + 1
+		w.Header().Set("Retry-After", strconv.Itoa(seconds))
+		return refused(http.StatusTooManyRequests, "too many logins from this address failed; the next is looked at in %d s", seconds)
+	}
+	if !ok {
+		return refused(http.StatusUnauthorized, "the user name or the password is wrong")
 	}
 	return name, nil
+}
+
+// allow says why user may not do this to the state, if so. The answer is the same
+// whether the state exists or not.
+func (s *Server) allow(r *http.Request, user, state string) *reply {
+	write := r.Method != http.MethodGet && r.Method != http.MethodHead
+	if s.opts.Access == nil || s.opts.Access.Allows(user, state, write) {
+		return nil
+	}
+	v := says(http.StatusForbidden, "user %s may not use this state", user)
+	if write && s.opts.Access.Allows(user, state, false) {
+		v = says(http.StatusForbidden, "user %s may read this state, but neither lock nor write it (a plan of a reader needs -lock=false)", user)
+	}
+	return &v
 }
 
 // stateName is the path's state. Only plain segments are names, so that none
@@ -216,25 +251,29 @@ func (s *Server) admit(r *http.Request) (user string, rep *reply) {
 func stateName(u *url.URL) (string, error) {
 	name := strings.TrimPrefix(u.Path, "/")
 	bad := errors.New("the path is no state's: use /NAME or /NAME/NAME with letters, digits, '.', '_' and '-', each beginning with a letter or digit")
-	if u.EscapedPath() != "/"+name || u.RawPath != "" || name == "" || len(name) > maxName {
+	if u.EscapedPath() != "/"+name || u.RawPath != "" || !isStateName(name) {
 		return "", bad
 	}
+	return name, nil
+}
+
+func isStateName(name string) bool {
 	segments := strings.Split(name, "/")
-	if len(segments) > maxSegments {
-		return "", bad
+	if len(name) > maxName || len(segments) > maxSegments {
+		return false
 	}
 	for _, seg := range segments {
 		for i, c := range []byte(seg) {
 			plain := c >= '0' && c <= '9' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z'
 			if !plain && (i == 0 || c != '.' && c != '_' && c != '-') {
-				return "", bad
+				return false
 			}
 		}
 		if seg == "" {
-			return "", bad
+			return false
 		}
 	}
-	return name, nil
+	return true
 }
 
 // params are the query's; an unknown one is refused, because a client that
