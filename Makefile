@@ -6,7 +6,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/opentofu/opentofu/vers
 BUILD    = $(GO) build -ldflags '$(LDFLAGS)'
 ENGINE   = github.com/opentofu/opentofu/yuba/...
 # Tests with a tier of their own.
-TIERS    = -e /test/faults -e /test/images -e /test/pods -e /test/identity
+TIERS    = -e /test/faults -e /test/images -e /test/pods -e /test/identity -e /test/soak
 
 # One set of flags for the product, its tests and its tools, or Go compiles
 # OpenTofu and Kubernetes once for each set. The race detector needs cgo.
@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults images spire test-pods race lint demo bench bench-push vendor clean
+.PHONY: all build test parity faults images spire test-pods race lint demo bench bench-push vendor clean soak
 
 all: build
 
@@ -54,6 +54,11 @@ images: bin/yuba lab stock-tofu
 # Identities of nodes, with the real SPIRE server and agents.
 spire: bin/yuba lab spire-programs
 	YUBA_TEST_SPIRE="$$(test/parts.sh path spire)" test/run-tests.sh $(GO) test -count=1 -parallel 6 -timeout 20m ./test/identity/...
+
+# Many clients on one state server that is killed meanwhile, for the time in SOAK.
+SOAK ?= 1m
+soak: bin/yuba
+	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m ./test/soak
 
 # Real pods: systemd as PID 1, on a real kubelet with containerd, in namespaces
 # of their own, which leave the machine as it was. As root.

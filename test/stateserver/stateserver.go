@@ -54,7 +54,7 @@ func Start(t testing.TB, program, dir string, args ...string) *Server {
 		log.Close()
 		if t.Failed() {
 			text, _ := os.ReadFile(log.Name())
-			t.Logf("state server:\n%s", text)
+			t.Logf("state server, the end of its log:\n%s", text[max(0, len(text)-(32<<10)):])
 		}
 	})
 	return s
