@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults images spire test-pods race lint demo bench bench-push vendor clean soak
+.PHONY: all build test parity faults images spire test-pods race lint demo bench bench-push vendor clean soak fuzz
 
 all: build
 
@@ -96,6 +96,11 @@ bench: bin/yuba lab stock-tofu
 bench-push: bin/yuba
 	test/packages.sh skopeo docker-registry
 	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba $(GO) test -v -run "^$$" -bench '^BenchmarkPush' -benchtime 1x -timeout 60m ./test/bench
+
+# Every fuzz target, for the time in FUZZ.
+FUZZ ?= 10s
+fuzz:
+	test/fuzz.sh $(FUZZ)
 
 vendor:
 	$(GO) mod vendor
