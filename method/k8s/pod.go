@@ -61,7 +61,8 @@ func (t target) podSpec() expr {
 		// it runs in a container. It is told so by container
 		// (https://systemd.io/CONTAINER_INTERFACE/). systemd 252 and 257 also
 		// find out by the cgroup namespace; NixOS's stage 2 knows by nothing
-		// else and would remount / without it.
+		// else and would remount / without it, and /run/systemd/container, where
+		// systemd tells it to others, would not be there.
 		{"env", list(
 			env("container", str("oci")),
 			env("container_uuid", ref(append(t.uuidAddr(), "result")...)),

@@ -33,12 +33,11 @@ func TestEachSettingOfThePodIsNeeded(t *testing.T) {
 		plain[n] = withoutConfiguration(t, w.Get("deployment/"+n, world.ImagePath))
 	}
 
-	type look func(p looked) error
 	cases := []struct {
 		name    string
 		nodes   string // a has systemd 252, b 257
 		without func(spec, container object, node string)
-		broken  look
+		broken  func(looked) error
 	}{
 		{"run", "ab", withoutMount("/run"), crashes("Failed to mount tmpfs")},
 		{"run-lock", "a", withoutMount("/run/lock"), crashes("Failed to mount tmpfs")},
@@ -71,10 +70,37 @@ func TestEachSettingOfThePodIsNeeded(t *testing.T) {
 			}
 			return nil
 		}},
-		{"path", "b", func(s, c object, n string) { withoutEnv("PATH")(s, c, n); c["image"] = plain[n] }, func(p looked) error {
-			got := w.Kubectl("get", "events", "-n", w.Namespace, "--field-selector=reason=Unhealthy,involvedObject.name="+p.name, "-o", "jsonpath={.items[*].message}")
-			if !strings.Contains(got, "executable file not found") {
-				return fmt.Errorf("its probe says %q", got)
+		{"path", "b", func(s, c object, n string) { withoutEnv("PATH")(s, c, n); c["image"] = plain[n] }, probeFindsNothing},
+		// NixOS has systemctl in the running system's profile only.
+		{"nixos", "b", nixos, func(p looked) error {
+			return p.ready(p.in("sh", "-c", "test -e /usr/bin/systemctl || echo gone"), func(s string) bool { return s == "gone" })
+		}},
+		{"nixos-path", "b", func(s, c object, n string) {
+			nixos(s, c, n)
+			for _, v := range c["env"].([]any) {
+				if v := v.(object); v["name"] == "PATH" {
+					_, v["value"], _ = strings.Cut(v["value"].(string), ":")
+				}
+			}
+		}, probeFindsNothing},
+		// systemd tells it to those who can't look into the environment of PID 1.
+		{"container", "b", withoutEnv("container"), func(p looked) error {
+			return p.ready(p.in("sh", "-c", "cat /run/systemd/container || :"), func(s string) bool { return s != "oci" })
+		}},
+		{"sizes", "b", func(spec, _ object, _ string) {
+			for _, v := range spec["volumes"].([]any) {
+				if memory, ok := v.(object)["emptyDir"].(object); ok {
+					delete(memory, "sizeLimit")
+				}
+			}
+		}, func(p looked) error {
+			if !p.isReady() {
+				return errors.New("it is not ready")
+			}
+			for path, size := range tooMuch {
+				if err := p.fill(path, size); err != nil {
+					return err
+				}
 			}
 			return nil
 		}},
@@ -88,7 +114,7 @@ func TestEachSettingOfThePodIsNeeded(t *testing.T) {
 		nodes[n] = looked{w, n, podOf(t, w, n).Metadata.Name}
 		specs[n] = w.Get("deployment/"+n, ".spec.template.spec")
 	}
-	objects, hook := stopped(t, w, specs, plain)
+	objects, stop, look := stopped(t, w, specs, plain)
 	for _, c := range cases {
 		for _, n := range strings.Split(c.nodes, "") {
 			objects = append(objects, copyOf(t, specs[n], n+"-"+c.name, func(spec, container object) { c.without(spec, container, n) }))
@@ -100,6 +126,7 @@ func TestEachSettingOfThePodIsNeeded(t *testing.T) {
 		t.Fatal(err)
 	}
 	w.Lab.Apply(t, w.Namespace, string(all))
+	stop()
 	for _, c := range cases {
 		for _, n := range strings.Split(c.nodes, "") {
 			p := looked{w, n, n + "-" + c.name}
@@ -109,53 +136,87 @@ func TestEachSettingOfThePodIsNeeded(t *testing.T) {
 			}
 		}
 	}
-	hook()
+	// A node can't fill the memory of its host.
+	for path, size := range tooMuch {
+		if err := nodes["b"].fill(path, size); err == nil || !strings.Contains(err.Error(), "No space left on device") {
+			t.Errorf("%s more in %s of a node: %v", size, path, err)
+		}
+	}
+	look()
 }
 
-// unitsInOrder write to the volume when they are stopped.
+// tooMuch is what the node's memory volumes don't hold.
+var tooMuch = map[string]string{"/run": "257M", "/run/lock": "9M", "/tmp": "1025M"}
+
+// nixos makes of the node one whose systemctl is where NixOS has it.
+func nixos(_, c object, _ string) {
+	c["command"] = []string{"/bin/sh", "-c", "mkdir -p /run/current-system/sw/bin && mv /usr/bin/systemctl /run/current-system/sw/bin/ && exec /sbin/init"}
+}
+
+// unitsInOrder write to the volume when they are stopped: the second before the
+// first and, where it is asked to, a third before both, which takes its time.
 var unitsInOrder = map[string]string{
 	"etc/systemd/system/first.service": "[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n" +
 		"ExecStop=/bin/sh -c 'echo first >>/var/lib/stopped'\n",
 	"etc/systemd/system/second.service": "[Unit]\nAfter=first.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n" +
 		"ExecStop=/bin/sh -c 'sleep 1; echo second >>/var/lib/stopped'\n",
+	"etc/systemd/system/slow.service": "[Unit]\nAfter=second.service\n[Service]\nType=oneshot\nRemainAfterExit=yes\nExecStart=/bin/true\n" +
+		"ExecStop=/bin/sh -c 'if test -e /var/lib/slow; then sleep 40; echo slow >>/var/lib/stopped; fi'\n",
 	"etc/systemd/system/multi-user.target.wants/first.service":  "->/etc/systemd/system/first.service",
 	"etc/systemd/system/multi-user.target.wants/second.service": "->/etc/systemd/system/second.service",
+	"etc/systemd/system/multi-user.target.wants/slow.service":   "->/etc/systemd/system/slow.service",
 }
 
-// stopped gives pods with and without the hook that stops systemd, of an image
-// that names no stop signal. The function that it returns deletes them and looks
-// at their volumes.
-func stopped(t *testing.T, w *world.World, specs, images map[string]string) (objects []any, look func()) {
+// stopped gives pods of an image that names no stop signal: with and without
+// the hook that stops systemd, and with and without the time for it. stop
+// begins to delete them; look waits until they are gone and looks at their
+// volumes.
+func stopped(t *testing.T, w *world.World, specs, images map[string]string) (objects []any, stop, look func()) {
 	t.Helper()
 	want := map[string]string{}
-	for _, n := range []string{"a", "b"} {
-		for _, hook := range []bool{true, false} {
-			pod := fmt.Sprintf("%s-hook-%v", n, hook)
-			claim := object{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"name": pod},
-				"spec": object{"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "standard",
-					"resources": object{"requests": object{"storage": "1Gi"}}}}
-			objects = append(objects, claim, copyOf(t, specs[n], pod, func(spec, c object) {
-				c["image"] = images[n]
+	const slow = "slow" // part of the names of pods with a unit that takes longer than Kubernetes gives by default
+	add := func(node, name, units string, change func(spec, c object)) {
+		name = node + "-" + name
+		want[name] = units
+		objects = append(objects, object{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": object{"name": name},
+			"spec": object{"accessModes": []string{"ReadWriteOnce"}, "storageClassName": "standard",
+				"resources": object{"requests": object{"storage": "1Gi"}}}},
+			copyOf(t, specs[node], name, func(spec, c object) {
+				c["image"] = images[node]
 				volumes := spec["volumes"].([]any)
-				volumes[stateVolume(volumes)] = object{"name": "state", "persistentVolumeClaim": object{"claimName": pod}}
-				if want[pod] = "second\nfirst\n"; hook {
-					spec["terminationGracePeriodSeconds"] = 120
-				} else {
-					want[pod] = ""
-					delete(c, "lifecycle")
-				}
+				volumes[stateVolume(volumes)] = object{"name": "state", "persistentVolumeClaim": object{"claimName": name}}
+				change(spec, c)
 			}))
-		}
 	}
-	return objects, func() {
+	grace := func(spec, _ object) {
+		var own object
+		if err := json.Unmarshal([]byte(specs["b"]), &own); err != nil {
+			t.Fatal(err)
+		}
+		spec["terminationGracePeriodSeconds"] = own["terminationGracePeriodSeconds"]
+	}
+	for _, node := range []string{"a", "b"} {
+		add(node, "hook", "second\nfirst\n", grace)
+		add(node, "no-hook", "", func(_, c object) { delete(c, "lifecycle") })
+	}
+	add("b", slow, "slow\nsecond\nfirst\n", grace)
+	add("b", slow+"-no-grace", "", func(spec, _ object) { delete(spec, "terminationGracePeriodSeconds") })
+	stop = func() {
 		t.Helper()
-		pods := []string{"delete", "pod", "-n", w.Namespace, "--wait=true"}
 		for pod := range want {
 			w.Kubectl("wait", "pod/"+pod, "-n", w.Namespace, "--for=condition=Ready", "--timeout=120s")
-			pods = append(pods, pod)
+			if strings.Contains(pod, slow) {
+				if _, err := tryIn(w, w.Namespace, pod, "touch", "/var/lib/slow"); err != nil {
+					t.Fatal(err)
+				}
+			}
+			w.Kubectl("delete", "pod", "-n", w.Namespace, "--wait=false", pod)
 		}
-		w.Kubectl(pods...)
+	}
+	return objects, stop, func() {
+		t.Helper()
 		for pod, want := range want {
+			w.Kubectl("wait", "pod/"+pod, "-n", w.Namespace, "--for=delete", "--timeout=120s")
 			volume := w.Get("pvc/"+pod, ".spec.volumeName")
 			data, err := os.ReadFile(filepath.Join(w.Kubectl("get", "pv", volume, "-o", "jsonpath={.spec.local.path}"), "stopped"))
 			if err != nil && !errors.Is(err, os.ErrNotExist) {
@@ -252,6 +313,12 @@ func (p looked) in(command ...string) func() (string, error) {
 	return func() (string, error) { return tryIn(p.w, p.w.Namespace, p.name, command...) }
 }
 
+// fill takes space in a directory, and gives it back.
+func (p looked) fill(dir, size string) error {
+	_, err := p.in("sh", "-c", "fallocate -l "+size+" "+dir+"/filled; status=$?; rm -f "+dir+"/filled; exit $status")()
+	return err
+}
+
 // ready says no error when the pod is ready and has what is looked for.
 func (p looked) ready(see func() (string, error), is func(string) bool) error {
 	if !p.isReady() {
@@ -291,4 +358,13 @@ func degraded(unit string) func(looked) error {
 		}
 		return nil
 	}
+}
+
+// probeFindsNothing is about a pod in which the kubelet does not find systemctl.
+func probeFindsNothing(p looked) error {
+	got := p.w.Kubectl("get", "events", "-n", p.w.Namespace, "--field-selector=reason=Unhealthy,involvedObject.name="+p.name, "-o", "jsonpath={.items[*].message}")
+	if !strings.Contains(got, "executable file not found") {
+		return fmt.Errorf("its probe says %q", got)
+	}
+	return nil
 }
