@@ -39,6 +39,7 @@ func commands() []command {
 	all = append(all, k8sCommands()...)
 	all = append(all, tofuCommands()...)
 	all = append(all, stateCommands()...)
+	all = append(all, spireCommands()...)
 	all = append(all, providerCommands()...)
 	return append(all, versionCommand(), completionCommand(), manCommand())
 }
