@@ -27,6 +27,9 @@ func environment() []variable {
 		{"K8S_NAMESPACE", "namespace of the target 'all' (default fediversity)"},
 		{"KUBE_FORCE_CONFLICTS", "true takes fields that other field managers own"},
 		{"REGISTRY_AUTH_FILE", "credentials of the registry, containers-auth.json(5)"},
+		{"SSH_PRIVATE_KEY_FILE", "private key for the spire node, when the group has one"},
+		{"SSH_USER, SSH_NODES", "user there; JSON with user, port, hostKeys and options by host"},
+		{"K8S_SPIRE_API_SERVER", "URL of the API server as the spire node reaches it (default: the kubeconfig's)"},
 	}, stateEnvironment()...)
 }
 
