@@ -18,6 +18,7 @@ import (
 	"fediversity.eu/yuba/providers/null"
 	"fediversity.eu/yuba/providers/oci"
 	"fediversity.eu/yuba/providers/random"
+	"fediversity.eu/yuba/providers/spire"
 )
 
 // progress receives what providers tell about long work. Its functions may
@@ -63,6 +64,7 @@ func linked() []provider {
 			}
 			return oci.Server(version, options...)
 		}},
+		{spire.Address, release, func(progress) func() tfprotov6.ProviderServer { return spire.Server(version) }},
 		{random.Address, randomVersion, func(progress) func() tfprotov6.ProviderServer {
 			return random.Server(randomVersion)
 		}},

@@ -108,7 +108,7 @@ func (r *Resource) Plan(ctx context.Context, config Values) *Plan {
 	case len(resp.RequiresReplace) > 0:
 		p.Action = "replace"
 		if Errors(resp.Diagnostics) == "" {
-			resp = r.plan(ctx, s, nil, config, nil)
+			resp = r.plan(ctx, s, nil, config, resp.PlannedPrivate)
 		}
 	}
 	p.Diagnostics = append(p.Diagnostics, resp.Diagnostics...)
@@ -189,7 +189,7 @@ func (p *Plan) Apply(ctx context.Context, config Values) []*tfprotov6.Diagnostic
 	switch p.Action {
 	case "no-op":
 	case "replace":
-		if apply(r.State, nil, nil, r.private) {
+		if apply(r.State, nil, nil, p.private) {
 			apply(nil, p.After, config, p.private)
 		}
 	case "create":
@@ -457,7 +457,7 @@ func fromValue(t testing.TB, v tftypes.Value) any {
 			values[k] = fromValue(t, e)
 		}
 		out = values
-	case typ.Is(tftypes.List{}):
+	case typ.Is(tftypes.List{}), typ.Is(tftypes.Set{}):
 		var l []tftypes.Value
 		err = v.As(&l)
 		var values []any
