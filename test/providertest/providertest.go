@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"math/big"
+	"slices"
 	"strings"
 	"testing"
 
@@ -52,7 +53,11 @@ type Resource struct {
 	// State is nil while there is none.
 	State   Values
 	private []byte
+	tainted bool
 }
+
+// Taint has the next plan replace the instance, as core does after an apply that failed and left a state.
+func (r *Resource) Taint() { r.tainted = true }
 
 // Resource makes an instance without a state.
 func (c *Core) Resource(name string) *Resource {
@@ -99,8 +104,13 @@ func (r *Resource) Plan(ctx context.Context, config Values) *Plan {
 		}
 	}
 	prior, private := r.State, r.private
+	if r.tainted && config != nil {
+		prior = nil // core proposes as if there were none, with its private state
+	}
 	resp := r.plan(ctx, s, prior, config, private)
 	switch {
+	case r.tainted && config != nil:
+		p.Action = "replace"
 	case config == nil:
 		p.Action = "delete"
 	case prior == nil:
@@ -171,7 +181,7 @@ func (p *Plan) Apply(ctx context.Context, config Values) []*tfprotov6.Diagnostic
 			PlannedState: r.encode(planned), Config: r.encode(config), PlannedPrivate: private})
 		r.core.must(err)
 		diags = append(diags, resp.Diagnostics...)
-		r.State, r.private = r.decode(resp.NewState), resp.Private
+		r.State, r.private, r.tainted = r.decode(resp.NewState), resp.Private, false
 		if Errors(resp.Diagnostics) != "" {
 			return false
 		}
@@ -463,6 +473,9 @@ func fromValue(t testing.TB, v tftypes.Value) any {
 		var values []any
 		for _, e := range l {
 			values = append(values, fromValue(t, e))
+		}
+		if typ.Is(tftypes.Set{}) { // which has no order
+			slices.SortFunc(values, func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
 		}
 		out = values
 	default:

@@ -82,7 +82,7 @@ func New(config *rest.Config, server, userAgent string) (*Cluster, error) {
 	c := &Cluster{Server: strings.TrimSuffix(server, "/"), CA: ca, TLSServerName: config.ServerName, base: base}
 	// The rules of the other side, with a token that will do.
 	if _, err := c.Kubeconfig("token"); err != nil {
-		return nil, fmt.Errorf("%s: %w", c.Server, err)
+		return nil, err
 	}
 	hc, err := rest.HTTPClientFor(config)
 	if err != nil {

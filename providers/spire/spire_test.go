@@ -1,0 +1,614 @@
+package spire_test
+
+import (
+	"bytes"
+	"context"
+	"crypto/ecdsa"
+	"crypto/elliptic"
+	"crypto/rand"
+	"crypto/x509"
+	"encoding/json"
+	"encoding/pem"
+	"fmt"
+	"math/big"
+	"net"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"fediversity.eu/yuba/providers/spire"
+	"fediversity.eu/yuba/spire/handoff"
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/providertest"
+	"fediversity.eu/yuba/test/sshd"
+)
+
+const machine = "0123456789abcdef0123456789abcdef"
+
+type values = providertest.Values
+
+// node is a spire node: a real sshd, and a program in the place of yuba that keeps what it is given.
+type node struct {
+	t   *testing.T
+	ssh *sshd.Server
+	dir string
+	env map[string]string
+}
+
+func newNode(t *testing.T, config ...string) *node {
+	t.Helper()
+	n := &node{t: t, ssh: sshd.Start(t, config...), dir: t.TempDir(), env: map[string]string{}}
+	n.env["SSH_PRIVATE_KEY_FILE"] = n.ssh.KeyFile
+	// What a test puts into the files "before" and "after" is done then, by the shell.
+	n.ssh.Script(t, "yuba", `cd `+n.dir+` || exit 2
+echo "$@" >> calls
+[ ! -f before ] || . ./before
+case "$1 $2" in
+"spire show") cat show ;;
+"spire receive") cat > tmp && mv tmp received ;;
+"spire retire") cat > retired && rm -f received ;;
+*) echo "no such verb" >&2; exit 2 ;;
+esac
+[ ! -f after ] || . ./after
+`)
+	n.is(machine, "fediversity")
+	return n
+}
+
+// is says what the node answers to show.
+func (n *node) is(machine, trustDomain string) {
+	n.t.Helper()
+	doc, err := handoff.Server{MachineID: machine, TrustDomain: trustDomain, Bundle: authority(n.t, "spire")}.Marshal()
+	must(n.t, err)
+	n.write("show", string(doc))
+}
+
+func (n *node) write(name, text string) {
+	n.t.Helper()
+	must(n.t, os.WriteFile(filepath.Join(n.dir, name), []byte(text), 0o600))
+}
+
+func (n *node) read(name string) string {
+	n.t.Helper()
+	data, err := os.ReadFile(filepath.Join(n.dir, name))
+	if !os.IsNotExist(err) {
+		must(n.t, err)
+	}
+	return string(data)
+}
+
+// calls are what was run since the last time.
+func (n *node) calls() string {
+	n.t.Helper()
+	text := n.read("calls")
+	n.write("calls", "")
+	return strings.ReplaceAll(strings.TrimSpace(text), "\n", ", ")
+}
+
+// received is the hand-off that the node has.
+func (n *node) received() handoff.Handoff {
+	n.t.Helper()
+	h, err := handoff.ParseHandoff([]byte(n.read("received")))
+	must(n.t, err)
+	return h
+}
+
+func (n *node) config() values {
+	return values{"host": "spire.example", "port": int64(n.ssh.Port), "host_keys": []string{n.ssh.HostKeys["ssh-ed25519"]},
+		"options": map[string]string{"HostName": n.ssh.Host}, "user": n.ssh.User, "command": filepath.Join(n.ssh.Dir, "yuba")}
+}
+
+func (n *node) core() *providertest.Core { return n.coreWith(n.config()) }
+
+func (n *node) coreWith(config values) *providertest.Core {
+	n.t.Helper()
+	return providertest.New(n.t, spire.Server("test", spire.WithEnv(func(name string) string { return n.env[name] })), config)
+}
+
+func must(t testing.TB, err error) {
+	t.Helper()
+	if err != nil {
+		t.Fatal(err)
+	}
+}
+
+// authority is a certificate in PEM.
+func authority(t testing.TB, name string) string {
+	t.Helper()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
+	must(t, err)
+	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, DNSNames: []string{name}}
+	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
+	must(t, err)
+	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
+}
+
+// account makes the service account that the graph makes before the hand-off.
+func account(t *testing.T, l *lab.Lab, namespace string) {
+	t.Helper()
+	l.Kubectl(t, "create", "serviceaccount", "spire-server", "-n", namespace)
+}
+
+func wants(t *testing.T, text string, words ...string) {
+	t.Helper()
+	for _, w := range words {
+		if !strings.Contains(text, w) {
+			t.Errorf("it lacks %q: %s", w, text)
+		}
+	}
+}
+
+// apply plans, wants the action, and applies.
+func apply(t *testing.T, r *providertest.Resource, config values, action string) {
+	t.Helper()
+	p := r.Plan(t.Context(), config)
+	if p.Err() != "" || p.Action != action {
+		t.Fatalf("the plan is to %s, want %s: %s", p.Action, action, p.Err())
+	}
+	if errs := providertest.Errors(p.Apply(t.Context(), nil)); errs != "" {
+		t.Fatal(errs)
+	}
+}
+
+func TestServer(t *testing.T) {
+	n := newNode(t)
+	read := func(config values) (values, string) {
+		v, diags := n.core().Read(t.Context(), "spire_server", config)
+		return v, providertest.Errors(diags)
+	}
+	v, errs := read(values{})
+	if errs != "" || v["machine_id"] != machine || v["trust_domain"] != "fediversity" || !strings.HasPrefix(fmt.Sprint(v["bundle"]), "-----BEGIN CERTIFICATE-----") {
+		t.Errorf("%v %s", v, errs)
+	}
+	if calls := n.calls(); calls != "spire show" || n.ssh.Connections() != 1 {
+		t.Errorf("%s, %d connections", calls, n.ssh.Connections())
+	}
+	_, errs = read(values{"trust_domain": "example.org"})
+	wants(t, errs, "fediversity", "example.org", "spire.example")
+
+	n.write("show", "Welcome to spire!\n"+n.read("show"))
+	_, errs = read(values{})
+	wants(t, errs, "spire.example", "not JSON", "login shell")
+	n.write("before", "cat /dev/zero")
+	_, errs = read(values{})
+	wants(t, errs, "printed more than")
+	n.write("before", "printf 'the \\033[31mserver\\033[0m is away\\n' >&2; exit 3")
+	_, errs = read(values{})
+	wants(t, errs, "spire.example", "exit code 3", "spire show", "it said: the server is away")
+
+	config := n.config()
+	config["command"] = "yuba-that-is-not-there"
+	_, diags := n.coreWith(config).Read(t.Context(), "spire_server", values{})
+	wants(t, providertest.Errors(diags), "exit code 127", "must be there", "not found")
+}
+
+// Where the spire node can't be reached there is no plan.
+func TestNoWay(t *testing.T) {
+	n := newNode(t)
+	other, _ := sshd.Key(t, t.TempDir(), "other")
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	must(t, err)
+	l.Close()
+	for name, c := range map[string]struct {
+		change func(values, map[string]string)
+		want   []string
+	}{
+		"nobody listens": {func(c values, _ map[string]string) { c["port"] = int64(l.Addr().(*net.TCPAddr).Port) }, []string{"spire.example", "refused"}},
+		"no key":         {func(_ values, env map[string]string) { delete(env, "SSH_PRIVATE_KEY_FILE") }, []string{"SSH_PRIVATE_KEY_FILE is not set"}},
+		"key not staged": {func(_ values, env map[string]string) { env["SSH_PRIVATE_KEY_FILE"] = "/nonexistent/key" }, []string{"SSH_PRIVATE_KEY_FILE", "/nonexistent/key", "staged"}},
+		"another key":    {func(_ values, env map[string]string) { env["SSH_PRIVATE_KEY_FILE"] = other }, []string{"may not log in", n.ssh.User}},
+		"another host":   {func(c values, _ map[string]string) { c["host_keys"] = []string{keyOfAnother(t)} }, []string{"must be pinned", "SHA256:"}},
+		"no host key":    {func(c values, _ map[string]string) { c["host_keys"] = nil }, []string{"has no host key"}},
+		"unknown option": {func(c values, _ map[string]string) { c["options"] = map[string]string{"ForwardAgent": "yes"} }, []string{"ForwardAgent", "they are", "ProxyJump"}},
+		"bad SSH_NODES":  {func(_ values, env map[string]string) { env["SSH_NODES"] = "{" }, []string{"SSH_NODES"}},
+		"other in layers": {func(_ values, env map[string]string) {
+			env["SSH_NODES"] = `{"spire.example": {"hostKey": "` + keyOfAnother(t) + `"}}`
+		}, []string{"must be pinned"}},
+		"shell in it": {func(c values, _ map[string]string) { c["command"] = "yuba; reboot" }, []string{"every shell reads the same"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			m := &node{t: t, ssh: n.ssh, dir: n.dir, env: map[string]string{}}
+			for k, v := range n.env {
+				m.env[k] = v
+			}
+			config := m.config()
+			c.change(config, m.env)
+			_, diags := m.coreWith(config).Read(t.Context(), "spire_server", values{})
+			wants(t, providertest.Errors(diags), c.want...)
+		})
+	}
+	// The same node by the layers alone.
+	n.env["SSH_USER"] = n.ssh.User
+	n.env["SSH_NODES"] = fmt.Sprintf(`{"spire.example": {"port": %d, "hostKeys": [%q], "options": {"HostName": %q}}}`, n.ssh.Port, n.ssh.HostKeys["ssh-rsa"], n.ssh.Host)
+	_, diags := n.coreWith(values{"host": "spire.example", "command": filepath.Join(n.ssh.Dir, "yuba")}).Read(t.Context(), "spire_server", values{})
+	if errs := providertest.Errors(diags); errs != "" {
+		t.Error(errs)
+	}
+}
+
+func keyOfAnother(t *testing.T) string {
+	t.Helper()
+	_, public := sshd.Key(t, t.TempDir(), "k")
+	return public
+}
+
+// who is the user that a kubeconfig makes one in the cluster.
+func who(t *testing.T, config string) string {
+	t.Helper()
+	rc, err := clientcmd.RESTConfigFromKubeConfig([]byte(config))
+	must(t, err)
+	c, err := dynamic.NewForConfig(rc)
+	must(t, err)
+	review := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}}
+	got, err := c.Resource(schema.GroupVersionResource{Group: "authentication.k8s.io", Version: "v1", Resource: "selfsubjectreviews"}).Create(context.Background(), review, metav1.CreateOptions{})
+	must(t, err)
+	name, _, _ := unstructured.NestedString(got.Object, "status", "userInfo", "username")
+	return name
+}
+
+// kubeconfig writes the lab's, changed.
+func kubeconfig(t *testing.T, l *lab.Lab, change func(cluster map[string]any)) string {
+	t.Helper()
+	text := l.Kubectl(t, "config", "view", "--raw", "--flatten", "-o", "json")
+	var config map[string]any
+	must(t, json.Unmarshal([]byte(text), &config))
+	change(config["clusters"].([]any)[0].(map[string]any)["cluster"].(map[string]any))
+	data, err := json.Marshal(config)
+	must(t, err)
+	path := filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, os.WriteFile(path, data, 0o600))
+	return path
+}
+
+// The hand-off from its first apply to its end: what changes it, and what doesn't.
+func TestHandoff(t *testing.T) {
+	l := lab.Start(t)
+	ns := l.Namespace(t)
+	account(t, l, ns)
+	n := newNode(t)
+	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	r := n.core().Resource("spire_handoff")
+	config := values{"machine_id": machine, "namespace": ns, "nodes": []string{"web", "db"}}
+	apply(t, r, config, "create")
+	if calls := n.calls(); calls != "spire receive" || n.ssh.Connections() != 1 {
+		t.Errorf("%s, %d connections", calls, n.ssh.Connections())
+	}
+	h := n.received()
+	if h.Namespace != ns || h.MachineID != machine || !slices.Equal(h.Nodes, []string{"db", "web"}) {
+		t.Errorf("%s %s %q", h.MachineID, h.Namespace, h.Nodes)
+	}
+	if got, want := who(t, h.Kubeconfig), "system:serviceaccount:"+ns+":spire-server"; got != want {
+		t.Errorf("the kubeconfig is %s's, want %s", got, want)
+	}
+	k, err := handoff.ParseKubeconfig([]byte(h.Kubeconfig))
+	must(t, err)
+	if k.Server != l.Server || r.State["api_server"] != l.Server {
+		t.Errorf("%s, %v", k.Server, r.State["api_server"])
+	}
+	if state := fmt.Sprint(r.State); strings.Contains(state, k.Token) || strings.Contains(state, n.ssh.KeyFile) || strings.Contains(state, "127.0.0.1:"+fmt.Sprint(n.ssh.Port)) {
+		t.Errorf("the state has what it must not have: %s", state)
+	}
+
+	// What changes nothing: the way to the node, and where the key is.
+	key := filepath.Join(t.TempDir(), "key")
+	data, err := os.ReadFile(n.ssh.KeyFile)
+	must(t, err)
+	must(t, os.WriteFile(key, data, 0o600))
+	n.env["SSH_PRIVATE_KEY_FILE"], n.env["SSH_USER"] = key, n.ssh.User
+	n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(map[string]any) {})
+	apply(t, r, values{"machine_id": machine, "namespace": ns, "nodes": []string{"db", "web"}}, "no-op")
+	if len(r.Refresh(t.Context())) > 0 || n.calls() != "" {
+		t.Error("a refresh asks the spire node")
+	}
+
+	// What replaces it, and then nothing retires the nodes in between.
+	ca := fmt.Sprint(r.State["ca_sha256"])
+	for name, change := range map[string]func(){
+		"the nodes":      func() { config["nodes"] = []string{"web"} },
+		"the machine":    func() { config["machine_id"] = strings.Repeat("f", 32) },
+		"the API server": func() { n.env["K8S_SPIRE_API_SERVER"] = "https://api.example:6443/" },
+		"the authorities": func() {
+			n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(c map[string]any) {
+				c["certificate-authority-data"] = append(decode(t, c["certificate-authority-data"]), authority(t, "next")...)
+			})
+		},
+	} {
+		change()
+		apply(t, r, config, "replace")
+		if calls := n.calls(); calls != "spire receive" {
+			t.Errorf("%s: %s", name, calls)
+		}
+		apply(t, r, config, "no-op")
+	}
+	h = n.received()
+	k, err = handoff.ParseKubeconfig([]byte(h.Kubeconfig))
+	must(t, err)
+	if h.MachineID != strings.Repeat("f", 32) || !slices.Equal(h.Nodes, []string{"web"}) || k.Server != "https://api.example:6443" || strings.Count(k.CA, "BEGIN") != 2 || r.State["ca_sha256"] == ca {
+		t.Errorf("%s %q %s %s", h.MachineID, h.Nodes, k.Server, k.CA)
+	}
+
+	// Another name in the certificate is no other hand-off, and is handed over.
+	n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(c map[string]any) {
+		c["certificate-authority-data"], c["tls-server-name"] = []byte(k.CA), "kubernetes.default.svc"
+	})
+	apply(t, r, config, "update")
+	if k, err = handoff.ParseKubeconfig([]byte(n.received().Kubeconfig)); err != nil || k.TLSServerName != "kubernetes.default.svc" || n.calls() != "spire receive" {
+		t.Errorf("%v %q", err, k.TLSServerName)
+	}
+
+	// Another namespace leaves nothing of the first.
+	second := l.Namespace(t)
+	account(t, l, second)
+	config["namespace"] = second
+	apply(t, r, config, "replace")
+	if calls := n.calls(); calls != "spire retire, spire receive" {
+		t.Error(calls)
+	}
+	wants(t, n.read("retired"), `"`+ns+`"`)
+
+	// A destroy needs no cluster, and the node.
+	n.env["KUBE_CONFIG_PATH"] = "/nonexistent"
+	n.write("before", "echo no room >&2; exit 1")
+	p := r.Plan(t.Context(), nil)
+	wants(t, providertest.Errors(p.Apply(t.Context(), nil)), "not retired namespace "+second, "no room")
+	must(t, os.Remove(filepath.Join(n.dir, "before")))
+	n.calls()
+	apply(t, r, nil, "delete")
+	if calls := n.calls(); calls != "spire retire" || n.read("received") != "" || r.State != nil {
+		t.Errorf("%s, %v", calls, r.State)
+	}
+}
+
+// decode takes base64 in JSON apart.
+func decode(t *testing.T, v any) []byte {
+	t.Helper()
+	data, err := json.Marshal(v)
+	must(t, err)
+	var out []byte
+	must(t, json.Unmarshal(data, &out))
+	return out
+}
+
+// A connection that is cut, before the spire node has done something or after, is made again; a hand-off of which nothing
+// is known is in the state, to be made again or taken back.
+func TestCuts(t *testing.T) {
+	l := lab.Start(t)
+	ns := l.Namespace(t)
+	account(t, l, ns)
+	n := newNode(t)
+	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	config := values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}}
+	for _, moment := range []string{"before", "after"} {
+		t.Run(moment, func(t *testing.T) {
+			once := "rm " + moment + "; kill -9 $PPID; sleep 5"
+			r := n.core().Resource("spire_handoff")
+			n.write(moment, once)
+			apply(t, r, config, "create")
+			if calls := n.calls(); calls != "spire receive, spire receive" || n.received().Namespace != ns {
+				t.Error(calls)
+			}
+			n.write(moment, once)
+			apply(t, r, nil, "delete")
+			if calls := n.calls(); calls != "spire retire, spire retire" || n.read("received") != "" {
+				t.Error(calls)
+			}
+
+			n.write(moment, "kill -9 $PPID; sleep 5")
+			p := r.Plan(t.Context(), config)
+			errs := providertest.Errors(p.Apply(t.Context(), nil))
+			wants(t, errs, "not taken the hand-off", "the connection was cut", "Apply again")
+			if r.State == nil || n.calls() != "spire receive, spire receive, spire receive" {
+				t.Errorf("the state is %v", r.State)
+			}
+			must(t, os.Remove(filepath.Join(n.dir, moment)))
+			// It is tainted: core plans with its private state alone, and deletes it before it makes it again.
+			r.Taint()
+			apply(t, r, config, "replace")
+			if calls := n.calls(); calls != "spire receive" || n.received().Namespace != ns {
+				t.Error(calls)
+			}
+			apply(t, r, nil, "delete")
+			n.calls()
+		})
+	}
+	t.Run("refused", func(t *testing.T) {
+		r := n.core().Resource("spire_handoff")
+		n.write("before", "echo the nodes collide >&2; exit 1")
+		defer os.Remove(filepath.Join(n.dir, "before"))
+		errs := providertest.Errors(r.Plan(t.Context(), config).Apply(t.Context(), nil))
+		wants(t, errs, "exit code 1", "the nodes collide")
+		if calls := n.calls(); calls != "spire receive" {
+			t.Errorf("a refusal is not the last word: %s", calls)
+		}
+	})
+	// A program that isn't yuba may write what it is given where it is seen.
+	t.Run("echo", func(t *testing.T) {
+		r := n.core().Resource("spire_handoff")
+		n.write("before", "cat >&2; exit 1")
+		defer os.Remove(filepath.Join(n.dir, "before"))
+		errs := providertest.Errors(r.Plan(t.Context(), config).Apply(t.Context(), nil))
+		wants(t, errs, "isn't shown")
+		token := l.Kubectl(t, "get", "secret", "spire-server-token", "-n", ns, "-o", "jsonpath={.data.token}")
+		secret := decode(t, token)
+		for i := 0; i+16 <= len(secret); i++ {
+			if bytes.Contains([]byte(errs), secret[i:i+16]) {
+				t.Fatalf("the error shows the token: %s", errs)
+			}
+		}
+	})
+}
+
+// The Secret is made once and never taken from others.
+func TestSecrets(t *testing.T) {
+	l := lab.Start(t)
+	n := newNode(t)
+	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	secret := func(kind, owner string) string {
+		return `{"apiVersion": "v1", "kind": "Secret", "type": "` + kind + `", "metadata": {"name": "spire-server-token", "annotations": {"kubernetes.io/service-account.name": "` + owner + `"}}}`
+	}
+	handOver := func(t *testing.T, ns string) string {
+		r := n.core().Resource("spire_handoff")
+		p := r.Plan(t.Context(), values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}})
+		if p.Err() != "" {
+			t.Fatal(p.Err())
+		}
+		errs := providertest.Errors(p.Apply(t.Context(), nil))
+		if calls := n.calls(); errs != "" && (calls != "" || r.State != nil) {
+			t.Errorf("after an error there is something: %s, %v", calls, r.State)
+		}
+		return errs
+	}
+	t.Run("one that is right", func(t *testing.T) {
+		ns := l.Namespace(t)
+		account(t, l, ns)
+		l.Apply(t, ns, secret("kubernetes.io/service-account-token", "spire-server"))
+		uid := l.Kubectl(t, "get", "secret", "spire-server-token", "-n", ns, "-o", "jsonpath={.metadata.uid}")
+		for range 2 {
+			if errs := handOver(t, ns); errs != "" {
+				t.Fatal(errs)
+			}
+		}
+		if l.Kubectl(t, "get", "secret", "spire-server-token", "-n", ns, "-o", "jsonpath={.metadata.uid}") != uid {
+			t.Error("there is another one")
+		}
+	})
+	t.Run("of another type", func(t *testing.T) {
+		ns := l.Namespace(t)
+		account(t, l, ns)
+		l.Apply(t, ns, secret("Opaque", "spire-server"))
+		wants(t, handOver(t, ns), ns+"/spire-server-token", `"Opaque"`, "delete or rename")
+	})
+	t.Run("of another account", func(t *testing.T) {
+		ns := l.Namespace(t)
+		account(t, l, ns)
+		l.Apply(t, ns, secret("kubernetes.io/service-account-token", "default"))
+		wants(t, handOver(t, ns), ns+"/spire-server-token", `"default"`, "delete or rename")
+	})
+	t.Run("no account", func(t *testing.T) {
+		ns := l.Namespace(t)
+		wants(t, handOver(t, ns), "no service account spire-server", ns, "Nothing was handed over")
+	})
+	t.Run("no namespace", func(t *testing.T) {
+		wants(t, handOver(t, "nowhere"), "no service account spire-server", "nowhere")
+	})
+}
+
+// What is imported is handed over again, in place.
+func TestImport(t *testing.T) {
+	l := lab.Start(t)
+	ns := l.Namespace(t)
+	account(t, l, ns)
+	n := newNode(t)
+	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	r := n.core().Resource("spire_handoff")
+	for _, bad := range []string{"", "A", "a/b", "a.b"} {
+		wants(t, providertest.Errors(r.Import(t.Context(), bad)), "id of a hand-off is its namespace")
+	}
+	if errs := providertest.Errors(r.Import(t.Context(), ns)); errs != "" {
+		t.Fatal(errs)
+	}
+	r.Refresh(t.Context())
+	config := values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}}
+	apply(t, r, config, "update")
+	apply(t, r, config, "no-op")
+	if calls := n.calls(); calls != "spire receive" {
+		t.Error(calls)
+	}
+	apply(t, r, nil, "delete")
+}
+
+// What the plan can know to be wrong, it says.
+func TestBadPlans(t *testing.T) {
+	n := newNode(t)
+	config := filepath.Join(t.TempDir(), "kubeconfig")
+	ca := authority(t, "ca")
+	write := func(cluster string) {
+		data := strings.NewReplacer("\n", `\n`).Replace(cluster)
+		must(t, os.WriteFile(config, []byte(`{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {"token": "s3cret"}}],
+			"clusters": [{"name": "c", "cluster": {`+data+`}}]}`), 0o600))
+	}
+	n.env["KUBE_CONFIG_PATH"] = config
+	file := filepath.Join(t.TempDir(), "ca.pem")
+	must(t, os.WriteFile(file, []byte("my CA:\n"+ca), 0o600))
+	good := `"server": "https://api.example:6443", "certificate-authority": "` + file + `"`
+	for name, c := range map[string]struct {
+		cluster, env string
+		change       func(values)
+		want         string
+	}{
+		"good":                {good, "", nil, ""},
+		"no authorities":      {`"server": "https://api.example:6443"`, "", nil, ""},
+		"by a proxy":          {good + `, "proxy-url": "http://proxy.example"`, "", nil, ""},
+		"insecure":            {`"server": "https://api.example:6443", "insecure-skip-tls-verify": true`, "", nil, "insecure-skip-tls-verify"},
+		"plain":               {`"server": "http://127.0.0.1:8080"`, "", nil, "must begin with https"},
+		"plain, not there":    {`"server": "http://127.0.0.1:8080"`, "https://api.example", nil, ""},
+		"plain for the node":  {good, "http://api.example", nil, "address by K8S_SPIRE_API_SERVER"},
+		"password":            {good, "https://u:s3cret@api.example", nil, "must have no user"},
+		"not a URL":           {good, "api.example:6443", nil, "K8S_SPIRE_API_SERVER"},
+		"in the config":       {good, "", func(v values) { v["api_server"] = "ftp://x" }, "address by api_server"},
+		"no certificate":      {strings.Replace(good, file, config, 1), "", nil, "has no certificate"},
+		"no node":             {good, "", func(v values) { v["nodes"] = []string{} }, "no node"},
+		"bad node":            {good, "", func(v values) { v["nodes"] = []string{"Web"} }, "DNS label"},
+		"bad namespace":       {good, "", func(v values) { v["namespace"] = "a.b" }, "DNS label"},
+		"bad machine":         {good, "", func(v values) { v["machine_id"] = "x" }, "machine id"},
+		"no machine":          {good, "", func(v values) { v["machine_id"] = "" }, "machine_id is empty"},
+		"machine to be known": {good, "", func(v values) { v["machine_id"] = providertest.Unknown }, ""},
+		"API to be known":     {good, "", func(v values) { v["api_server"] = providertest.Unknown }, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			write(c.cluster)
+			n.env["K8S_SPIRE_API_SERVER"] = c.env
+			v := values{"machine_id": machine, "namespace": "ns", "nodes": []string{"web"}}
+			if c.change != nil {
+				c.change(v)
+			}
+			err := n.core().Resource("spire_handoff").Plan(t.Context(), v).Err()
+			if c.want == "" && err != "" || !strings.Contains(err, c.want) {
+				t.Errorf("%q lacks %q", err, c.want)
+			}
+			if strings.Contains(err, "s3cret") {
+				t.Errorf("the error has a secret: %s", err)
+			}
+		})
+	}
+	if calls := n.calls(); calls != "" {
+		t.Errorf("a plan of the hand-off asks the spire node: %s", calls)
+	}
+}
+
+// What the schema promises to configurations and to other tools.
+func TestSchema(t *testing.T) {
+	got := providertest.Describe(newNode(t).core().Schema())
+	want := `provider version 0
+  command String optional
+  config_path String optional
+  host String required
+  host_keys List[String] optional
+  options Map[String] optional
+  port Number optional
+  user String optional
+resource spire_handoff version 0
+  api_server String optional computed
+  ca_sha256 String computed
+  machine_id String required
+  namespace String required
+  nodes Set[String] required
+  tls_server_name String computed
+data spire_server version 0
+  bundle String computed
+  machine_id String computed
+  trust_domain String optional computed
+`
+	if got != want {
+		t.Errorf("got\n%s", got)
+	}
+}
