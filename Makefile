@@ -6,7 +6,7 @@ LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/opentofu/opentofu/vers
 BUILD    = $(GO) build -ldflags '$(LDFLAGS)'
 ENGINE   = github.com/opentofu/opentofu/yuba/...
 # Tests with a tier of their own.
-TIERS    = -e /test/faults -e /test/images -e /test/pods -e /test/identity -e /test/soak
+TIERS    = -e /test/faults -e /test/images -e /test/nix -e /test/pods -e /test/identity -e /test/soak
 
 # One set of flags for the product, its tests and its tools, or Go compiles
 # OpenTofu and Kubernetes once for each set. The race detector needs cgo.
@@ -14,7 +14,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults images spire test-pods race lint demo bench bench-push vendor clean soak fuzz
+.PHONY: all build test parity faults images spire nix test-pods race lint demo bench bench-push vendor clean soak fuzz
 
 all: build
 
@@ -59,6 +59,11 @@ spire: bin/yuba lab spire-programs
 SOAK ?= 1m
 soak: bin/yuba
 	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m ./test/soak
+
+# The Nix code, with a stand-in for nixpkgs; nix/tests is for machines that have it.
+nix: bin/yuba lab
+	test/packages.sh nix-bin git systemd
+	test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/nix
 
 # Real pods: systemd as PID 1, on a real kubelet with containerd, in namespaces
 # of their own, which leave the machine as it was. As root.

@@ -15,6 +15,7 @@ import (
 
 	"fediversity.eu/yuba/test/image"
 	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/nixstore"
 	"fediversity.eu/yuba/test/world"
 )
 
@@ -117,8 +118,8 @@ func sources(t *testing.T, w *world.World) (images map[string]map[string]string,
 	run(t, w.Dir, "umoci", "insert", "--image", "umoci:v1", "root/sbin", "/sbin")
 	run(t, w.Dir, "umoci", "config", "--image", "umoci:v1", "--config.cmd", "/sbin/init", "--config.stopsignal", "SIGRTMIN+3")
 
-	s := newStore(t)
-	s.use(w)
+	s := nixstore.New(t)
+	use(s, w)
 	return map[string]map[string]string{
 		"docker":     {"archive": "docker.tar"},
 		"docker-gz":  {"archive": "build-image.tar.gz"},
@@ -130,8 +131,8 @@ func sources(t *testing.T, w *world.World) (images map[string]map[string]string,
 		"rootfs":     {"rootfs": "root"},
 		"rootfs-tar": {"rootfs": "root.tar.zst"},
 		"stream":     {"stream": "-"},
-		"derivation": {"derivation": s.derivation(t, "image.tar", "/bin/cat "+file("docker.tar")+" > $out")},
-		"nix-rootfs": {"derivation": s.derivation(t, "root", "/bin/cp -r "+file("root")+" $out"), "architecture": "arm64"},
+		"derivation": {"derivation": s.Derivation(t, "image.tar", "/bin/cat "+file("docker.tar")+" > $out")},
+		"nix-rootfs": {"derivation": s.Derivation(t, "root", "/bin/cp -r "+file("root")+" $out"), "architecture": "arm64"},
 	}, stream.Bytes()
 }
 

@@ -4,8 +4,8 @@ import (
 	"crypto/sha256"
 	"encoding/hex"
 	"fmt"
+	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -13,6 +13,7 @@ import (
 
 	"fediversity.eu/yuba/test/image"
 	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/nixstore"
 	"fediversity.eu/yuba/test/world"
 )
 
@@ -21,61 +22,19 @@ func sha256Of(b []byte) string {
 	return "sha256:" + hex.EncodeToString(sum[:])
 }
 
-// store is a Nix store of a test's own, without a daemon.
-type store struct {
-	dir string
-	env map[string]string
-}
-
-func newStore(t testing.TB) *store {
-	t.Helper()
-	dir := t.TempDir()
-	s := &store{dir, map[string]string{
-		"PATH":          os.Getenv("PATH"),
-		"HOME":          dir,
-		"NIX_STORE_DIR": dir + "/store", "NIX_STATE_DIR": dir + "/var", "NIX_LOG_DIR": dir + "/log", "NIX_CONF_DIR": dir + "/etc",
-		"NIX_REMOTE": "local",
-		"NIX_CONFIG": "build-users-group =\nsandbox = false\nsubstituters =\n",
-	}}
-	// What is in a store can't be written to, also not by the test's end.
-	t.Cleanup(func() { _ = exec.Command("chmod", "-R", "u+w", dir).Run() })
-	return s
-}
-
-// use has a world's commands use the store.
-func (s *store) use(w *world.World) {
-	for k, v := range s.env {
-		w.Env[k] = v
-	}
-}
-
-func (s *store) run(t testing.TB, program string, args ...string) string {
-	t.Helper()
-	cmd := exec.Command(program, args...)
-	for k, v := range s.env {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
-	return output(t, cmd)
-}
-
-// derivation puts a derivation into the store that runs a shell script; it isn't built.
-func (s *store) derivation(t testing.TB, name, script string) string {
-	t.Helper()
-	expr := fmt.Sprintf(`derivation { name = %q; system = builtins.currentSystem; builder = "/bin/sh"; args = [ "-c" %s ]; }`,
-		name, "''"+strings.ReplaceAll(script, "''", "'''")+"''")
-	return s.run(t, "nix-instantiate", "--expr", expr)
-}
+// use has a world's commands use a store.
+func use(s *nixstore.Store, w *world.World) { maps.Copy(w.Env, s.Env) }
 
 // A build that fails is told with its log, and before anything is pushed.
 func TestBuildFails(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	s := newStore(t)
-	s.use(w)
+	s := nixstore.New(t)
+	use(s, w)
 	write(t, filepath.Join(w.Dir, "good.tar"), image.Spec{})
 	group(w, map[string]map[string]string{
 		"good": {"archive": "good.tar"},
-		"bad":  {"derivation": s.derivation(t, "bad-image", "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo compiling $i; done; echo no rule to make target; exit 3")},
+		"bad":  {"derivation": s.Derivation(t, "bad-image", "i=0; while [ $i -lt 2000 ]; do i=$((i+1)); echo compiling $i; done; echo no rule to make target; exit 3")},
 	})
 	r := w.Must(1, "k8s", "apply", "-auto-approve")
 	says(t, r, "Can't build the image", "nix-store --realise", "compiling 2000", "no rule to make target", "exit code 3")
@@ -104,13 +63,13 @@ func TestSubstitutes(t *testing.T) {
 	script := fmt.Sprintf("test -e %s || exit 9; /bin/cat %s > $out", marker, archive)
 
 	// Store paths depend on where the store is, so the cache is filled from the store that later lacks the output.
-	s := newStore(t)
-	s.use(w)
-	drv := s.derivation(t, "image.tar", script)
-	out := s.run(t, "nix-store", "--realise", drv)
+	s := nixstore.New(t)
+	use(s, w)
+	drv := s.Derivation(t, "image.tar", script)
+	out := s.Run(t, "nix-store", "--realise", drv)
 	cache := "file://" + filepath.Join(w.Dir, "cache")
-	s.run(t, "nix", "--extra-experimental-features", "nix-command", "copy", "--to", cache, out)
-	s.run(t, "nix-store", "--delete", out)
+	s.Run(t, "nix", "copy", "--to", cache, out)
+	s.Run(t, "nix-store", "--delete", out)
 	must(t, os.Remove(marker))
 
 	group(w, map[string]map[string]string{"web": {"derivation": drv}})
@@ -120,7 +79,7 @@ func TestSubstitutes(t *testing.T) {
 	w.Must(0, "k8s", "plan", "-detailed-exitcode")
 
 	// With the image in the registry, Nix has nothing to do with it.
-	s.run(t, "nix-store", "--delete", out)
+	s.Run(t, "nix-store", "--delete", out)
 	w.Env["PATH"] = t.TempDir()
 	w.Must(0, "k8s", "plan", "-detailed-exitcode")
 }
@@ -129,11 +88,11 @@ func TestSubstitutes(t *testing.T) {
 func TestInterruptedBuild(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	s := newStore(t)
-	s.use(w)
+	s := nixstore.New(t)
+	use(s, w)
 	fifo := filepath.Join(w.Dir, "fifo")
 	must(t, syscall.Mkfifo(fifo, 0o600))
-	group(w, map[string]map[string]string{"web": {"derivation": s.derivation(t, "image", "echo $$ > "+fifo+"; /bin/sleep 1000")}})
+	group(w, map[string]map[string]string{"web": {"derivation": s.Derivation(t, "image", "echo $$ > "+fifo+"; /bin/sleep 1000")}})
 	cmd := w.Command("k8s", "apply", "-auto-approve")
 	var stderr strings.Builder
 	cmd.Stderr = &stderr
