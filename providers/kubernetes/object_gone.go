@@ -94,7 +94,11 @@ func holds(obj client.Object) string {
 		parts = append(parts, "held by the finalizers "+strings.Join(names, ", "))
 	}
 	if obj["kind"] == "Namespace" {
-		for _, c := range conditionsOf(obj) {
+		conditions := conditionsOf(obj)
+		if len(conditions) == 0 {
+			parts = append(parts, "the namespace controller has not said yet what is left in it")
+		}
+		for _, c := range conditions {
 			if c.status == "True" && strings.HasPrefix(c.kind, "Namespace") {
 				parts = append(parts, c.message)
 			}

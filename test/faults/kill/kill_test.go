@@ -1,3 +1,5 @@
+// Package kill holds the tests that end yuba at every moment of its work, by
+// kill -9 and by signals, and look at what is left.
 package kill
 
 import (
@@ -10,21 +12,24 @@ import (
 	"sync"
 	"testing"
 
+	faults "fediversity.eu/yuba/test/faults/life"
 	"fediversity.eu/yuba/test/faults/proxy"
 	"fediversity.eu/yuba/test/lab"
 )
 
-var (
-	apply   = []string{"k8s", "apply", "-auto-approve"}
-	destroy = []string{"k8s", "destroy", "-auto-approve"}
-	plan    = []string{"k8s", "plan", "-detailed-exitcode"}
-)
+// life is one whose group file may be a bad one.
+type life struct {
+	*faults.Life
+	images int // that fresh has made
+}
 
-// The images of the group's life. A life may come to each of them many times.
-func (l *life) first()  { l.group(lab.Image{Content: "one"}) }
-func (l *life) second() { l.group(lab.Image{Content: "two"}) }
+func born(t *testing.T) *life {
+	t.Helper()
+	return &life{Life: faults.Born(t)}
+}
+
 func (l *life) bad() {
-	l.group(lab.Image{Behaviour: "never-ready"})
+	l.Nodes(lab.Image{Behaviour: "never-ready"})
 	l.Edit(func(g map[string]any) { g["rolloutTimeout"] = "6s" })
 }
 
@@ -41,40 +46,31 @@ type phase struct {
 }
 
 var phases = []phase{
-	{"create", (*life).first, apply, 0, func(l *life, _ bool) {
-		l.again(0, apply...)
-		l.settled()
+	{"create", (*life).First, faults.Apply, 0, func(l *life, _ bool) {
+		l.Again(0, faults.Apply...)
+		l.Settled()
 	}},
-	{"change", (*life).second, apply, 0, func(l *life, _ bool) {
-		l.again(0, apply...)
-		l.settled()
+	{"change", (*life).Second, faults.Apply, 0, func(l *life, _ bool) {
+		l.Again(0, faults.Apply...)
+		l.Settled()
 	}},
-	{"fail", (*life).bad, apply, 1, func(l *life, odd bool) {
+	{"fail", (*life).bad, faults.Apply, 1, func(l *life, odd bool) {
 		if odd {
 			// The same once more fails once more, and the node gets back the image
 			// that was good, not the one that the killed run had tried.
-			r := l.again(1, apply...)
-			if got := l.running("web"); got != l.good {
-				l.Errorf("web was not set back to its last good image: it runs %s, and was well with %s: %v", got, l.good, r)
+			r := l.Again(1, faults.Apply...)
+			if got := l.Running("web"); got != l.Good {
+				l.Errorf("web was not set back to its last good image: it runs %s, and was well with %s: %v", got, l.Good, r)
 			}
 		}
-		l.first()
-		l.again(0, apply...)
-		l.settled()
+		l.First()
+		l.Again(0, faults.Apply...)
+		l.Settled()
 	}},
-	{"destroy", func(*life) {}, destroy, 0, func(l *life, _ bool) {
-		l.again(0, destroy...)
-		l.gone()
+	{"destroy", func(*life) {}, faults.Destroy, 0, func(l *life, _ bool) {
+		l.Again(0, faults.Destroy...)
+		l.Gone()
 	}},
-}
-
-// settled fails unless the last apply left nothing to do, and the state tells
-// what there is.
-func (l *life) settled() {
-	l.Helper()
-	l.must(0, plan...)
-	l.truthful()
-	l.good = l.running("web")
 }
 
 // effective tells a point at which something can have changed: a kill there
@@ -113,17 +109,17 @@ func points(t *testing.T, pick *rand.Rand) [][]proxy.Point {
 	var all [][]proxy.Point
 	for _, p := range phases {
 		p.set(l)
-		l.must(p.code, p.args...)
-		all = append(all, chosen(l.proxy.Points(), pick))
+		l.Must(p.code, p.args...)
+		all = append(all, chosen(l.Proxy.Points(), pick))
 		switch p.name {
 		case "destroy":
-			l.gone()
+			l.Gone()
 		case "fail":
-			l.first()
-			l.must(0, apply...)
-			l.settled()
+			l.First()
+			l.Must(0, faults.Apply...)
+			l.Settled()
 		default:
-			l.settled()
+			l.Settled()
 		}
 	}
 	return all
@@ -133,12 +129,12 @@ func points(t *testing.T, pick *rand.Rand) [][]proxy.Point {
 func (l *life) killed(point proxy.Point, args ...string) (came bool) {
 	l.Helper()
 	var once sync.Once
-	r := l.run(func(p *process, at proxy.Point) (harm proxy.Harm) {
+	r := l.Try(func(p *faults.Process, at proxy.Point) (harm proxy.Harm) {
 		if at == point {
 			once.Do(func() {
 				came = true
-				_ = p.cmd.Process.Kill()
-				<-p.ended
+				_ = p.Cmd.Process.Kill()
+				<-p.Ended
 				harm.Cut = true
 			})
 		}
@@ -187,10 +183,10 @@ func TestKilledAnywhere(t *testing.T) {
 							missed[name] = true
 							mu.Unlock()
 						}
-						machines := l.machines()
+						machines := l.Machines()
 						p.mend(l, i%2 == 1)
 						if p.name != "destroy" {
-							now := l.machines()
+							now := l.Machines()
 							for node, id := range machines {
 								if now[node] != id {
 									l.Errorf("the machine ID of %s was %s and is now %s", node, id, now[node])
@@ -201,9 +197,9 @@ func TestKilledAnywhere(t *testing.T) {
 							t.Fatal("killed at " + name)
 						}
 					case p.name == "create" || p.name == "destroy":
-						l.must(p.code, p.args...)
+						l.Must(p.code, p.args...)
 						if p.name == "create" {
-							l.good = l.running("web")
+							l.Good = l.Running("web")
 						}
 					}
 				}

@@ -8,6 +8,7 @@ import (
 	"syscall"
 	"testing"
 
+	faults "fediversity.eu/yuba/test/faults/life"
 	"fediversity.eu/yuba/test/faults/proxy"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/world"
@@ -40,35 +41,35 @@ func is(parts ...string) func(proxy.Point) bool {
 }
 
 var moments = []moment{
-	{"lock", (*life).second, plan, is("state LOCK", "#1 before"), false, false},
-	{"lock taken", (*life).second, plan, is("state LOCK", "#1 after"), true, false},
-	{"state is read", (*life).second, plan, is("state GET", "#1 before"), true, false},
-	{"plan asks the registry", (*life).second, plan, is("registry HEAD", "#1 before"), false, false},
-	{"plan asks the API server", (*life).second, plan, is("api GET", "/deployments #1 before"), true, false},
-	{"push begins", (*life).fresh, apply, is("registry POST", "#1 before"), false, false},
-	{"push", (*life).fresh, apply, is("registry PATCH", "#1 in the middle"), true, false},
-	{"push ends", (*life).fresh, apply, is("registry PUT", "manifests", "#1 after"), false, false},
-	{"Deployment is tried", (*life).fresh, apply, is("api PATCH", "/deployments/web?dryRun #1 before"), false, false},
-	{"Deployment is applied", (*life).fresh, apply, is("api PATCH", "/deployments/web #1 before"), true, false},
-	{"Deployment was applied", (*life).fresh, apply, is("api PATCH", "/deployments/web #1 after"), false, false},
-	{"rollout", (*life).bad, apply, is("api GET", "/pods #2 after"), true, false},
-	{"journal", (*life).bad, apply, is("api GET", "/exec #1 before"), true, false},
-	{"set back", (*life).bad, apply, is("api PATCH", "/deployments/web #2 before"), false, false},
-	{"set back wait", (*life).bad, apply, is("api PATCH", "/deployments/web #2 after"), true, false},
-	{"state is written", (*life).fresh, apply, is("state POST", "#1 before"), true, false},
-	{"state is half written", (*life).fresh, apply, is("state POST", "#1 in the middle"), false, false},
-	{"state was written", (*life).fresh, apply, is("state POST", "#1 after"), false, true}, // and all is done
-	{"lock is released", (*life).fresh, apply, is("state UNLOCK", "#1 before"), true, true},
-	{"lock was released", (*life).fresh, apply, is("state UNLOCK", "#1 after"), false, true},
-	{"object is deleted", func(*life) {}, destroy, is("api DELETE", "/deployments/web", "before"), false, false},
-	{"object was deleted", func(*life) {}, destroy, is("api DELETE", "/persistentvolumeclaims/", "after"), false, false},
-	{"namespace goes", func(*life) {}, destroy, is("api GET", "/namespaces/* #3 before"), true, false},
+	{"lock", (*life).Second, faults.Plan, is("state LOCK", "#1 before"), false, false},
+	{"lock taken", (*life).Second, faults.Plan, is("state LOCK", "#1 after"), true, false},
+	{"state is read", (*life).Second, faults.Plan, is("state GET", "#1 before"), true, false},
+	{"plan asks the registry", (*life).Second, faults.Plan, is("registry HEAD", "#1 before"), false, false},
+	{"plan asks the API server", (*life).Second, faults.Plan, is("api GET", "/deployments #1 before"), true, false},
+	{"push begins", (*life).fresh, faults.Apply, is("registry POST", "#1 before"), false, false},
+	{"push", (*life).fresh, faults.Apply, is("registry PATCH", "#1 in the middle"), true, false},
+	{"push ends", (*life).fresh, faults.Apply, is("registry PUT", "manifests", "#1 after"), false, false},
+	{"Deployment is tried", (*life).fresh, faults.Apply, is("api PATCH", "/deployments/web?dryRun #1 before"), false, false},
+	{"Deployment is applied", (*life).fresh, faults.Apply, is("api PATCH", "/deployments/web #1 before"), true, false},
+	{"Deployment was applied", (*life).fresh, faults.Apply, is("api PATCH", "/deployments/web #1 after"), false, false},
+	{"rollout", (*life).bad, faults.Apply, is("api GET", "/pods #2 after"), true, false},
+	{"journal", (*life).bad, faults.Apply, is("api GET", "/exec #1 before"), true, false},
+	{"set back", (*life).bad, faults.Apply, is("api PATCH", "/deployments/web #2 before"), false, false},
+	{"set back wait", (*life).bad, faults.Apply, is("api PATCH", "/deployments/web #2 after"), true, false},
+	{"state is written", (*life).fresh, faults.Apply, is("state POST", "#1 before"), true, false},
+	{"state is half written", (*life).fresh, faults.Apply, is("state POST", "#1 in the middle"), false, false},
+	{"state was written", (*life).fresh, faults.Apply, is("state POST", "#1 after"), false, true}, // and all is done
+	{"lock is released", (*life).fresh, faults.Apply, is("state UNLOCK", "#1 before"), true, true},
+	{"lock was released", (*life).fresh, faults.Apply, is("state UNLOCK", "#1 after"), false, true},
+	{"object is deleted", func(*life) {}, faults.Destroy, is("api DELETE", "/deployments/web", "before"), false, false},
+	{"object was deleted", func(*life) {}, faults.Destroy, is("api DELETE", "/persistentvolumeclaims/", "after"), false, false},
+	{"namespace goes", func(*life) {}, faults.Destroy, is("api GET", "/namespaces/* #3 before"), true, false},
 }
 
 // fresh makes a group file whose image nobody has.
 func (l *life) fresh() {
 	l.images++
-	l.group(lab.Image{Content: strings.Repeat("x", l.images)})
+	l.Nodes(lab.Image{Content: strings.Repeat("x", l.images)})
 }
 
 // signalled runs a command that gets signals at a point. If silent, the server
@@ -77,7 +78,7 @@ func (l *life) signalled(m moment, silent bool, signals ...syscall.Signal) (worl
 	l.Helper()
 	var came atomic.Bool
 	var server atomic.Value
-	r := l.run(func(p *process, at proxy.Point) proxy.Harm {
+	r := l.Try(func(p *faults.Process, at proxy.Point) proxy.Harm {
 		if server.Load() == at.Server {
 			return proxy.Harm{Hold: true}
 		}
@@ -88,7 +89,7 @@ func (l *life) signalled(m moment, silent bool, signals ...syscall.Signal) (worl
 			server.Store(at.Server)
 		}
 		for _, s := range signals {
-			_ = p.cmd.Process.Signal(s)
+			_ = p.Cmd.Process.Signal(s)
 		}
 		return proxy.Harm{Hold: silent}
 	}, m.args...)
@@ -128,22 +129,22 @@ func (l *life) mended(r world.Result) {
 		if strings.Contains(r.Stderr, "state is still locked") || strings.Contains(r.Stderr, "releasing the state lock") {
 			l.unlocked(r)
 		}
-		l.must(0, "state", "push", "errored.tfstate")
+		l.Must(0, "state", "push", "errored.tfstate")
 		if err := os.Remove(filepath.Join(l.Dir, "errored.tfstate")); err != nil {
 			l.Fatal(err)
 		}
-	} else if unlockHint.MatchString(r.Stderr) {
+	} else if faults.UnlockHint.MatchString(r.Stderr) {
 		l.unlocked(r)
 	}
 	l.Free()
-	l.first()
-	l.must(0, apply...)
+	l.First()
+	l.Must(0, faults.Apply...)
 }
 
 // unlocked releases the lock, if it is held, as an error tells.
 func (l *life) unlocked(r world.Result) {
 	l.Helper()
-	if u := l.run(nil, l.unlockAsTold(r)...); u.Code != 0 && !strings.Contains(u.Stderr, "not locked") {
+	if u := l.Try(nil, l.UnlockAsTold(r)...); u.Code != 0 && !strings.Contains(u.Stderr, "not locked") {
 		l.Fatalf("the lock is not released as the error tells: %v\n%v", r, u)
 	}
 }
@@ -157,9 +158,9 @@ func TestSignals(t *testing.T) {
 		t.Run(m.name, func(t *testing.T) {
 			t.Parallel()
 			l := born(t)
-			l.alone = true
-			l.first()
-			l.must(0, apply...)
+			l.Alone = true
+			l.First()
+			l.Must(0, faults.Apply...)
 			for _, v := range []struct {
 				name    string
 				silent  bool
@@ -185,7 +186,7 @@ func TestSignals(t *testing.T) {
 					t.Fatal(v.name)
 				}
 			}
-			l.settled()
+			l.Settled()
 		})
 	}
 }

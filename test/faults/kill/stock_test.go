@@ -10,38 +10,39 @@ import (
 	"syscall"
 	"testing"
 
+	faults "fediversity.eu/yuba/test/faults/life"
 	"fediversity.eu/yuba/test/faults/proxy"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/world"
 )
 
 // says waits until a command has printed a text.
-func (p *process) says(t *testing.T, text string) {
+func says(t *testing.T, p *faults.Process, text string) {
 	t.Helper()
 	world.Eventually(t, fmt.Sprintf("%q", text), func() bool {
 		select {
-		case <-p.ended:
-			t.Fatalf("it ended before it said %q: %v", text, p.result())
+		case <-p.Ended:
+			t.Fatalf("it ended before it said %q: %v", text, p.Result())
 		default:
 		}
-		return strings.Contains(p.stdout.String()+p.stderr.String(), text)
+		return strings.Contains(p.Stdout.String()+p.Stderr.String(), text)
 	})
 }
 
 // signal sends signals and waits for the end.
-func (p *process) signal(t *testing.T, signals ...syscall.Signal) world.Result {
+func signal(t *testing.T, p *faults.Process, signals ...syscall.Signal) world.Result {
 	t.Helper()
 	for _, s := range signals {
-		if err := p.cmd.Process.Signal(s); err != nil {
+		if err := p.Cmd.Process.Signal(s); err != nil {
 			t.Fatal(err)
 		}
 	}
-	<-p.ended
-	return p.result()
+	<-p.Ended
+	return p.Result()
 }
 
 // start starts a command whose standard input stays open and empty.
-func (l *life) start(args ...string) *process {
+func (l *life) start(args ...string) *faults.Process {
 	l.Helper()
 	r, w, err := os.Pipe()
 	if err != nil {
@@ -50,22 +51,22 @@ func (l *life) start(args ...string) *process {
 	l.Cleanup(func() { r.Close(); w.Close() })
 	cmd := l.Command(args...)
 	cmd.Stdin = r
-	return l.launch(cmd, nil)
+	return l.Launch(cmd, nil)
 }
 
 // Who waits for somebody else's lock can be stopped, and the lock stays theirs.
 func TestSignalWhileWaitingForALock(t *testing.T) {
 	t.Parallel()
 	l := born(t)
-	l.alone = true
-	l.first()
+	l.Alone = true
+	l.First()
 	const theirs = `{"ID":"their-lock","Operation":"test","Who":"somebody@elsewhere"}`
 	if err := l.Request("LOCK", theirs); err != nil {
 		t.Fatal(err)
 	}
 	p := l.start("k8s", "apply", "-auto-approve", "-lock-timeout=1h")
-	p.says(t, "somebody@elsewhere holds it")
-	stopped(t, p.signal(t, syscall.SIGTERM), "Interrupted:")
+	says(t, p, "somebody@elsewhere holds it")
+	stopped(t, signal(t, p, syscall.SIGTERM), "Interrupted:")
 	if err := l.Request("UNLOCK", theirs); err != nil {
 		t.Error(err)
 	}
@@ -76,11 +77,11 @@ func TestSignalWhileWaitingForALock(t *testing.T) {
 func TestSignalAtTheQuestion(t *testing.T) {
 	t.Parallel()
 	l := born(t)
-	l.alone = true
-	l.first()
+	l.Alone = true
+	l.First()
 	p := l.start("k8s", "apply")
-	p.says(t, "Enter a value:")
-	stopped(t, p.signal(t, syscall.SIGINT), "Interrupted:")
+	says(t, p, "Enter a value:")
+	stopped(t, signal(t, p, syscall.SIGINT), "Interrupted:")
 	l.Free()
 	l.Unchanged()
 }
@@ -90,14 +91,14 @@ func TestSignalAtTheQuestion(t *testing.T) {
 func TestSignalWhileLooking(t *testing.T) {
 	t.Parallel()
 	l := born(t)
-	l.alone = true
-	l.first()
-	l.must(0, apply...)
-	good := l.running("web")
+	l.Alone = true
+	l.First()
+	l.Must(0, faults.Apply...)
+	good := l.Running("web")
 	for _, args := range [][]string{{"k8s", "status"}, {"k8s", "logs", "web"}, {"k8s", "logs", "-f", "web"}, {"k8s", "rollback", "-auto-approve", "web"}, {"output"}, {"state", "list"}} {
 		name := strings.Join(args, " ")
-		r := l.run(func(p *process, at proxy.Point) proxy.Harm {
-			_ = p.cmd.Process.Signal(syscall.SIGINT)
+		r := l.Try(func(p *faults.Process, at proxy.Point) proxy.Harm {
+			_ = p.Cmd.Process.Signal(syscall.SIGINT)
 			return proxy.Harm{Hold: true}
 		}, args...)
 		switch {
@@ -106,31 +107,31 @@ func TestSignalWhileLooking(t *testing.T) {
 			t.Errorf("%s: %v", name, r)
 		}
 	}
-	l.group(lab.Image{Behaviour: "never-ready"})
+	l.Nodes(lab.Image{Behaviour: "never-ready"})
 	l.Edit(func(g map[string]any) { g["rolloutTimeout"] = "1h" })
-	p := l.launch(l.Command(apply...), nil)
-	p.says(t, "not ready")
-	stopped(t, p.signal(t, syscall.SIGINT), "Interrupted:")
-	bad := l.running("web")
+	p := l.Launch(l.Command(faults.Apply...), nil)
+	says(t, p, "not ready")
+	stopped(t, signal(t, p, syscall.SIGINT), "Interrupted:")
+	bad := l.Running("web")
 	for _, c := range []struct {
 		moment proxy.Moment
 		runs   string
 	}{{proxy.Before, bad}, {proxy.After, good}} {
-		r := l.run(func(p *process, at proxy.Point) proxy.Harm {
+		r := l.Try(func(p *faults.Process, at proxy.Point) proxy.Harm {
 			if at.Method == "PATCH" && at.Moment == c.moment {
-				_ = p.cmd.Process.Signal(syscall.SIGTERM)
+				_ = p.Cmd.Process.Signal(syscall.SIGTERM)
 				return proxy.Harm{Hold: true}
 			}
 			return proxy.Harm{}
 		}, "k8s", "rollback", "-auto-approve", "web")
 		stopped(t, r, "web: interrupted; 'yuba k8s status' tells which image it has")
-		if got := l.running("web"); got != c.runs {
+		if got := l.Running("web"); got != c.runs {
 			t.Errorf("interrupted %s, web runs %s: %v", c.moment, got, r)
 		}
 	}
-	l.first()
-	l.must(0, apply...)
-	l.settled()
+	l.First()
+	l.Must(0, faults.Apply...)
+	l.Settled()
 }
 
 // configure writes a configuration for the stock verbs.
@@ -184,11 +185,11 @@ func TestSignalWhileAProgramRuns(t *testing.T) {
 				dir := l.configure("resource \"terraform_data\" \"a\" {}\n" + fmt.Sprintf(config, pidFile))
 				p := l.start(dir, "apply", "-auto-approve")
 				pid := pidIn(t, pidFile)
-				r := p.signal(t, signals...)
+				r := signal(t, p, signals...)
 				stopped(t, r, "Interrupt received")
 				world.Eventually(t, "end of the program", func() bool { return !lives(pid) })
 				l.Free()
-				if s := l.must(0, dir, "state", "list"); !strings.Contains(s.Stdout, "terraform_data.a") {
+				if s := l.Must(0, dir, "state", "list"); !strings.Contains(s.Stdout, "terraform_data.a") {
 					t.Errorf("the state has only %q: %v", s.Stdout, r)
 				}
 			})
@@ -213,13 +214,13 @@ func TestSignalWhileSomebodyTypes(t *testing.T) {
 		dir := l.configure(c.config)
 		p := l.start(append([]string{dir, c.verb}, c.args...)...)
 		if c.ready != "" {
-			p.says(t, c.ready)
+			says(t, p, c.ready)
 		} else {
 			world.Eventually(t, "lock of "+c.verb, func() bool {
-				return len(l.proxy.Points()) >= 4 // the lock is taken, the state read
+				return len(l.Proxy.Points()) >= 4 // the lock is taken, the state read
 			})
 		}
-		r := p.signal(t, syscall.SIGTERM)
+		r := signal(t, p, syscall.SIGTERM)
 		if r.Code != 1 || !strings.Contains(strings.ToLower(r.Stdout+r.Stderr), "interrupt") {
 			t.Errorf("%s: %v", c.verb, r)
 		}
@@ -246,7 +247,7 @@ func TestHelpTellsOfSignals(t *testing.T) {
 	t.Parallel()
 	l := born(t)
 	for _, verb := range [][]string{{"k8s", "plan"}, {"k8s", "apply"}, {"k8s", "destroy"}, {"plan"}, {"apply"}, {"destroy"}, {"refresh"}, {"import"}} {
-		r := l.must(0, append(verb, "-h")...)
+		r := l.Must(0, append(verb, "-h")...)
 		for _, bound := range []string{"within 30s", "within 20s", "SIGTERM"} {
 			if !strings.Contains(r.Stdout, bound) {
 				t.Errorf("%s -h does not say %q", strings.Join(verb, " "), bound)

@@ -12,7 +12,6 @@
 package proxy
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"encoding/pem"
@@ -21,6 +20,7 @@ import (
 	"io"
 	"log"
 	"maps"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"net/http/httputil"
@@ -29,6 +29,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 )
 
 // Moment is when, in the course of a request, a point is.
@@ -59,9 +60,14 @@ func (p Point) String() string {
 
 // Harm is what becomes of a request at a point. The zero Harm is none.
 type Harm struct {
+	// Delay comes before everything else.
+	Delay time.Duration
 	// Cut ends the connection without an answer. After the effect, the server
-	// has done what was asked, and the program can't know.
+	// has done what was asked, and the program can't know. With HTTP/2 only the
+	// request's stream is ended.
 	Cut bool
+	// Reset ends the connection by a TCP RST, with all that goes by it.
+	Reset bool
 	// Truncate ends the connection in the middle of the answer's body. Only
 	// After.
 	Truncate bool
@@ -147,6 +153,30 @@ func (p *Proxy) at(point Point) Harm {
 	return f(point)
 }
 
+// come is at, for a request: it waits for the harm's delay, and resets the
+// request's connection.
+func (p *Proxy) come(point Point, r *http.Request) Harm {
+	harm := p.at(point)
+	if harm.Delay > 0 {
+		select {
+		case <-time.After(harm.Delay):
+		case <-r.Context().Done():
+		case <-p.closed:
+		}
+	}
+	if harm.Reset {
+		conn, _ := r.Context().Value(connKey{}).(net.Conn)
+		if c, ok := conn.(*tls.Conn); ok {
+			conn = c.NetConn()
+		}
+		if c, ok := conn.(*net.TCPConn); ok {
+			_ = c.SetLinger(0)
+			c.Close()
+		}
+	}
+	return harm
+}
+
 // number gives a request its Point, without the moment.
 func (p *Proxy) number(point Point) Point {
 	p.mu.Lock()
@@ -159,7 +189,10 @@ func (p *Proxy) number(point Point) Point {
 // errCut ends a connection.
 var errCut = errors.New("cut by the test")
 
-type pointKey struct{}
+type (
+	pointKey struct{}
+	connKey  struct{}
+)
 
 // largeBody is the size from which on a body has a middle, in bytes.
 const largeBody = 256
@@ -187,7 +220,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 				return nil
 			}
 			point.Moment = After
-			return p.answer(resp, p.at(point))
+			return p.answer(resp, p.come(point, resp.Request))
 		},
 		// The program sees a connection that ends.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -203,8 +236,8 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 		}
 		point := p.number(Point{Server: s.Name, Method: r.Method, Path: path})
 		point.Moment = Before
-		switch harm := p.at(point); {
-		case harm.Cut:
+		switch harm := p.come(point, r); {
+		case harm.Cut, harm.Reset:
 			panic(http.ErrAbortHandler)
 		case harm.Hold:
 			p.hold(r)
@@ -218,11 +251,11 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 		if r.ContentLength < 0 || r.ContentLength >= largeBody {
 			point.Moment = Within
 			r.Body = &body{ReadCloser: r.Body, first: largeBody / 2, middle: func() error {
-				switch harm := p.at(point); {
+				switch harm := p.come(point, r); {
 				case harm.Hold:
 					p.hold(r)
 					return errCut
-				case harm.Cut, harm.Status != 0:
+				case harm.Cut, harm.Reset, harm.Status != 0:
 					return errCut
 				}
 				return nil
@@ -231,6 +264,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 		reverse.ServeHTTP(rw, r.WithContext(context.WithValue(r.Context(), pointKey{}, point)))
 	}))
 	server.Config.ErrorLog = log.New(io.Discard, "", 0)
+	server.Config.ConnContext = func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) }
 	f := &Front{}
 	if s.Secure {
 		server.EnableHTTP2 = true
@@ -258,7 +292,7 @@ func (p *Proxy) hold(r *http.Request) {
 // answer does harm to an answer.
 func (p *Proxy) answer(resp *http.Response, harm Harm) error {
 	switch {
-	case harm.Cut:
+	case harm.Cut, harm.Reset, harm.Truncate && (resp.StatusCode == http.StatusSwitchingProtocols || resp.ContentLength == 0):
 		resp.Body.Close()
 		return errCut
 	case harm.Hold:
@@ -275,20 +309,38 @@ func (p *Proxy) answer(resp *http.Response, harm Harm) error {
 		resp.Header.Set("Content-Length", strconv.Itoa(len(harm.Body)))
 		resp.Body = io.NopCloser(strings.NewReader(harm.Body))
 	case harm.Truncate:
-		data, err := io.ReadAll(resp.Body)
-		resp.Body.Close()
-		if err != nil || len(data) == 0 {
-			return errCut
-		}
 		// The length stays, so that the rest is missed.
-		resp.Body = io.NopCloser(io.MultiReader(bytes.NewReader(data[:len(data)/2]), broken{}))
+		resp.Body = &truncated{ReadCloser: resp.Body, left: resp.ContentLength / 2}
 	}
 	return nil
 }
 
-type broken struct{}
+// truncated is the first half of an answer, or when it has no length, of what
+// comes first.
+type truncated struct {
+	io.ReadCloser
+	left int64 // -1/2 is 0
+	over bool
+}
 
-func (broken) Read([]byte) (int, error) { return 0, errCut }
+func (t *truncated) Read(buf []byte) (int, error) {
+	if t.over {
+		return 0, errCut
+	}
+	n, err := t.ReadCloser.Read(buf)
+	if t.left == 0 {
+		t.left = int64(n+1) / 2
+	}
+	if int64(n) >= t.left {
+		t.over = true
+		return int(t.left), nil
+	}
+	t.left -= int64(n)
+	if err != nil {
+		err = errCut
+	}
+	return n, err
+}
 
 // body is a request's body that has a middle.
 type body struct {

@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"fediversity.eu/yuba/test/faults/proxy"
 )
@@ -47,6 +48,11 @@ func TestHarm(t *testing.T) {
 		"cut before":             {"server POST /a #1 before it is sent on", proxy.Harm{Cut: true}, 0, "", false, 0},
 		"cut within":             {"server POST /a #1 in the middle of its body", proxy.Harm{Cut: true}, 0, "", false, 0},
 		"cut after":              {"server POST /a #1 after its effect", proxy.Harm{Cut: true}, 0, "", false, 1},
+		"reset before":           {"server POST /a #1 before it is sent on", proxy.Harm{Reset: true}, 0, "", false, 0},
+		"reset within":           {"server POST /a #1 in the middle of its body", proxy.Harm{Reset: true}, 0, "", false, 0},
+		"reset after":            {"server POST /a #1 after its effect", proxy.Harm{Reset: true}, 0, "", false, 1},
+		"late before":            {"server POST /a #1 before it is sent on", proxy.Harm{Delay: time.Millisecond}, 200, "answer", false, 1},
+		"late after":             {"server POST /a #1 after its effect", proxy.Harm{Delay: time.Millisecond}, 200, "answer", false, 1},
 		"another answer before":  {"server POST /a #1 before it is sent on", proxy.Harm{Status: 503, Body: "no"}, 503, "no", false, 0},
 		"another answer after":   {"server POST /a #1 after its effect", proxy.Harm{Status: 503, Body: "no"}, 503, "no", false, 1},
 		"the half of an answer":  {"server POST /a #1 after its effect", proxy.Harm{Truncate: true}, 200, "ans", true, 1},

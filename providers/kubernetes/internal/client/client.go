@@ -540,6 +540,10 @@ func (c *Client) explain(r request, err error) error {
 		if status.ErrStatus.Code == http.StatusUnauthorized {
 			return fmt.Errorf("the API server %s does not accept the credentials of the kubeconfig: %w", c.Server(), err)
 		}
+		if code := status.ErrStatus.Code; code >= 500 || code == http.StatusTooManyRequests {
+			// Of itself it says "etcdserver: leader changed", and a proxy before it "no".
+			return fmt.Errorf("the API server %s answers %d %s: %w; try again when it is well", c.Server(), code, http.StatusText(int(code)), err)
+		}
 		return err
 	}
 	var none *NoPathError

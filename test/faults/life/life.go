@@ -1,6 +1,6 @@
-// Package kill holds the tests that end yuba at every moment of its work, by
-// kill -9 and by signals, and look at what is left.
-package kill
+// Package life gives tests a group whose commands reach all servers through a
+// proxy, and looks at what they left in the cluster, the registry and the state.
+package life
 
 import (
 	"context"
@@ -33,23 +33,25 @@ import (
 	"fediversity.eu/yuba/test/world"
 )
 
-// life is one group whose commands reach everything through a proxy.
-type life struct {
+// Life is one group whose commands reach everything through a proxy.
+type Life struct {
 	*testing.T
 	*world.World
-	proxy  *proxy.Proxy
-	client dynamic.Interface
-	alone  bool   // web has no db beside it
-	images int    // that fresh has made
-	good   string // the image with which web was well
+	Proxy *proxy.Proxy
+	// Fronts are the addresses, HOST:PORT, at which commands reach the servers,
+	// by their names: "api", "registry", "state".
+	Fronts map[string]string
+	Client dynamic.Interface // not through the proxy
+	Alone  bool              // web has no db beside it
+	Good   string            // the image with which web was well
 }
 
-// born makes a world whose servers are behind a proxy.
-func born(t *testing.T) *life {
+// Born makes a world whose servers are behind a proxy.
+func Born(t *testing.T) *Life {
 	t.Helper()
-	l := &life{T: t, World: world.New(t), proxy: proxy.New()}
-	t.Cleanup(l.proxy.Close)
-	l.client = l.Lab.Client(t)
+	l := &Life{T: t, World: world.New(t), Proxy: proxy.New(), Fronts: map[string]string{}}
+	t.Cleanup(l.Proxy.Close)
+	l.Client = l.Lab.Client(t)
 
 	config, err := clientcmd.BuildConfigFromFlags("", l.Lab.Kubeconfig)
 	if err != nil {
@@ -80,40 +82,42 @@ func born(t *testing.T) *life {
 	return l
 }
 
-func (l *life) front(s proxy.Server) *proxy.Front {
+func (l *Life) front(s proxy.Server) *proxy.Front {
 	l.Helper()
-	f, err := l.proxy.Front(s)
+	f, err := l.Proxy.Front(s)
 	if err != nil {
 		l.Fatal(err)
 	}
+	_, l.Fronts[s.Name], _ = strings.Cut(f.URL, "://")
 	return f
 }
 
-// process is a command under way.
-type process struct {
-	cmd            *exec.Cmd
-	stdout, stderr world.Text
-	ended          chan struct{}
+// Process is a command under way.
+type Process struct {
+	Cmd            *exec.Cmd
+	Stdout, Stderr world.Text
+	Ended          chan struct{} // closed at the end
 }
 
-func (p *process) result() world.Result {
-	return world.Result{Code: p.cmd.ProcessState.ExitCode(), Stdout: p.stdout.String(), Stderr: p.stderr.String()}
+// Result is what a command that has ended left behind.
+func (p *Process) Result() world.Result {
+	return world.Result{Code: p.Cmd.ProcessState.ExitCode(), Stdout: p.Stdout.String(), Stderr: p.Stderr.String()}
 }
 
-// launch starts a command. At each point that it comes to, harm is asked, with
+// Launch starts a command. At each point that it comes to, harm is asked, with
 // the process; nil is none.
-func (l *life) launch(cmd *exec.Cmd, harm func(*process, proxy.Point) proxy.Harm) *process {
+func (l *Life) Launch(cmd *exec.Cmd, harm func(*Process, proxy.Point) proxy.Harm) *Process {
 	l.Helper()
-	p := &process{cmd: cmd, ended: make(chan struct{})}
+	p := &Process{Cmd: cmd, Ended: make(chan struct{})}
 	started := make(chan struct{})
-	l.proxy.Watch(func(at proxy.Point) proxy.Harm {
+	l.Proxy.Watch(func(at proxy.Point) proxy.Harm {
 		<-started
 		if harm == nil {
 			return proxy.Harm{}
 		}
 		return harm(p, at)
 	})
-	cmd.Stdout, cmd.Stderr = &p.stdout, &p.stderr
+	cmd.Stdout, cmd.Stderr = &p.Stdout, &p.Stderr
 	if cmd.SysProcAttr == nil {
 		cmd.SysProcAttr = &syscall.SysProcAttr{}
 	}
@@ -124,49 +128,50 @@ func (l *life) launch(cmd *exec.Cmd, harm func(*process, proxy.Point) proxy.Harm
 	close(started)
 	go func() {
 		_ = cmd.Wait()
-		close(p.ended)
+		close(p.Ended)
 	}()
 	return p
 }
 
-// run runs a command to its end.
-func (l *life) run(harm func(*process, proxy.Point) proxy.Harm, args ...string) world.Result {
+// Try runs a command to its end.
+func (l *Life) Try(harm func(*Process, proxy.Point) proxy.Harm, args ...string) world.Result {
 	l.Helper()
-	p := l.launch(l.Command(args...), harm)
-	<-p.ended
-	return p.result()
+	p := l.Launch(l.Command(args...), harm)
+	<-p.Ended
+	return p.Result()
 }
 
-// must runs a command that has to end with this exit code.
-func (l *life) must(code int, args ...string) world.Result {
+// Must runs a command that has to end with this exit code.
+func (l *Life) Must(code int, args ...string) world.Result {
 	l.Helper()
-	r := l.run(nil, args...)
+	r := l.Try(nil, args...)
 	if r.Code != code {
 		l.Fatalf("yuba %s: want exit code %d, got %v", strings.Join(args, " "), code, r)
 	}
 	return r
 }
 
-var unlockHint = regexp.MustCompile(`yuba force-unlock (\S+)`)
+// UnlockHint is how an error tells to release a lock, whose ID is the submatch.
+var UnlockHint = regexp.MustCompile(`yuba force-unlock (\S+)`)
 
-// unlockAsTold is the command that an error tells to release the lock with.
-func (l *life) unlockAsTold(r world.Result) []string {
+// UnlockAsTold is the command that an error tells to release the lock with.
+func (l *Life) UnlockAsTold(r world.Result) []string {
 	l.Helper()
-	hint := unlockHint.FindStringSubmatch(r.Stderr)
+	hint := UnlockHint.FindStringSubmatch(r.Stderr)
 	if hint == nil {
 		l.Fatalf("the error does not tell how to release the lock: %v", r)
 	}
 	return []string{"force-unlock", "-force", hint[1]}
 }
 
-// again runs a command that has to end with this exit code, after releasing the
+// Again runs a command that has to end with this exit code, after releasing the
 // lock that a dead run may have left, in the way that the error tells.
-func (l *life) again(code int, args ...string) world.Result {
+func (l *Life) Again(code int, args ...string) world.Result {
 	l.Helper()
-	r := l.run(nil, args...)
+	r := l.Try(nil, args...)
 	if r.Code == 1 && strings.Contains(r.Stderr, "Error acquiring the state lock") {
-		l.must(0, l.unlockAsTold(r)...)
-		r = l.run(nil, args...)
+		l.Must(0, l.UnlockAsTold(r)...)
+		r = l.Try(nil, args...)
 	}
 	if r.Code != code {
 		l.Fatalf("yuba %s: want exit code %d, got %v", strings.Join(args, " "), code, r)
@@ -190,18 +195,18 @@ var kinds = []schema.GroupVersionResource{
 }
 
 // list are the objects of a kind in the group's namespace.
-func (l *life) list(kind schema.GroupVersionResource) []unstructured.Unstructured {
+func (l *Life) list(kind schema.GroupVersionResource) []unstructured.Unstructured {
 	l.Helper()
-	list, err := l.client.Resource(kind).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
+	list, err := l.Client.Resource(kind).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
 	return list.Items
 }
 
-// live are the objects in the group's namespace, as kind/name, without those
+// Live are the objects in the group's namespace, as kind/name, without those
 // that Kubernetes puts into each.
-func (l *life) live() []string {
+func (l *Life) Live() []string {
 	l.Helper()
 	var out []string
 	for _, k := range kinds {
@@ -216,8 +221,8 @@ func (l *life) live() []string {
 	return out
 }
 
-// resource is an entry of the state.
-type resource struct {
+// Resource is an entry of the state.
+type Resource struct {
 	Type      string
 	Mode      string
 	Instances []struct {
@@ -225,8 +230,8 @@ type resource struct {
 	}
 }
 
-// stored are the entries of the state.
-func (l *life) stored() []resource {
+// Stored are the entries of the state.
+func (l *Life) Stored() []Resource {
 	l.Helper()
 	resp, err := http.Get(l.State)
 	if err != nil {
@@ -240,38 +245,44 @@ func (l *life) stored() []resource {
 	if resp.StatusCode != http.StatusOK {
 		return nil
 	}
-	var state struct{ Resources []resource }
+	var state struct{ Resources []Resource }
 	if err := json.Unmarshal(data, &state); err != nil {
 		l.Fatalf("the state: %v\n%s", err, data)
 	}
 	return state.Resources
 }
 
-// truthful fails unless the state says what is in the cluster and in the registry.
-func (l *life) truthful() {
+// Said are the objects that the state has, as Live gives them.
+func (l *Life) Said() []string {
 	l.Helper()
 	var said []string
-	digests := map[string]bool{}
-	for _, r := range l.stored() {
+	for _, r := range l.Stored() {
 		for _, i := range r.Instances {
-			switch {
-			case r.Mode != "managed":
-			case r.Type == "kubernetes_object":
-				id, _ := i.Attributes["id"].(string)
-				o := identified(id)
-				if o["kind"] == "Namespace" {
-					continue
-				}
+			id, _ := i.Attributes["id"].(string)
+			if o := identified(id); r.Mode == "managed" && r.Type == "kubernetes_object" && o["kind"] != "Namespace" {
 				said = append(said, o["kind"]+"/"+o["name"])
-			case r.Type == "oci_image":
-				id, _ := i.Attributes["id"].(string)
-				digests[id] = true
-				l.intact(id)
 			}
 		}
 	}
 	slices.Sort(said)
-	if live := l.live(); !slices.Equal(live, said) {
+	return said
+}
+
+// Truthful fails unless the state says what is in the cluster and in the registry.
+func (l *Life) Truthful() {
+	l.Helper()
+	digests := map[string]bool{}
+	for _, r := range l.Stored() {
+		for _, i := range r.Instances {
+			if r.Mode == "managed" && r.Type == "oci_image" {
+				id, _ := i.Attributes["id"].(string)
+				digests[id] = true
+				l.Intact(id)
+			}
+		}
+	}
+	said := l.Said()
+	if live := l.Live(); !slices.Equal(live, said) {
 		l.Errorf("the state says  %v\nthe cluster has %v", said, live)
 	}
 	for _, d := range l.list(deployments) {
@@ -300,8 +311,8 @@ func imageOf(deployment *unstructured.Unstructured) string {
 	return image
 }
 
-// machines are the machine IDs of the nodes that have a Deployment.
-func (l *life) machines() map[string]string {
+// Machines are the machine IDs of the nodes that have a Deployment.
+func (l *Life) Machines() map[string]string {
 	l.Helper()
 	ids := map[string]string{}
 	for _, d := range l.list(deployments) {
@@ -316,18 +327,18 @@ func (l *life) machines() map[string]string {
 	return ids
 }
 
-// running is the image of a Deployment.
-func (l *life) running(node string) string {
+// Running is the image of a Deployment.
+func (l *Life) Running(node string) string {
 	l.Helper()
-	d, err := l.client.Resource(deployments).Namespace(l.Namespace).Get(context.Background(), node, meta.GetOptions{})
+	d, err := l.Client.Resource(deployments).Namespace(l.Namespace).Get(context.Background(), node, meta.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
 	return imageOf(d)
 }
 
-// intact fails unless the registry holds the whole image.
-func (l *life) intact(ref string) {
+// Intact fails unless the registry holds the whole image.
+func (l *Life) Intact(ref string) {
 	l.Helper()
 	digest, err := name.NewDigest(ref)
 	if err != nil {
@@ -342,25 +353,48 @@ func (l *life) intact(ref string) {
 	}
 }
 
-// gone fails when there is a namespace.
-func (l *life) gone() {
+// Gone fails when there is a namespace.
+func (l *Life) Gone() {
 	l.Helper()
-	_, err := l.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(context.Background(), l.Namespace, meta.GetOptions{})
+	_, err := l.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(context.Background(), l.Namespace, meta.GetOptions{})
 	if err == nil {
 		l.Errorf("the namespace is still there")
 	}
-	for _, r := range l.stored() {
+	for _, r := range l.Stored() {
 		if r.Mode == "managed" {
 			l.Errorf("the state still has a %s", r.Type)
 		}
 	}
 }
 
-// group writes the group file: web, and db beside it.
-func (l *life) group(web lab.Image) {
+// Nodes writes the group file: web, and db beside it.
+func (l *Life) Nodes(web lab.Image) {
 	nodes := []world.Node{{Name: "web", Image: web}}
-	if !l.alone {
+	if !l.Alone {
 		nodes = append(nodes, world.Node{Name: "db", Image: lab.Image{Content: "db"}})
 	}
 	l.Group(nodes...)
+}
+
+// First writes the group file with which a life begins. A life may come to each
+// file many times.
+func (l *Life) First() { l.Nodes(lab.Image{Content: "one"}) }
+
+// Second writes one with another image.
+func (l *Life) Second() { l.Nodes(lab.Image{Content: "two"}) }
+
+// The command lines of a life.
+var (
+	Apply   = []string{"k8s", "apply", "-auto-approve"}
+	Destroy = []string{"k8s", "destroy", "-auto-approve"}
+	Plan    = []string{"k8s", "plan", "-detailed-exitcode"}
+)
+
+// Settled fails unless the last apply left nothing to do, and the state tells
+// what there is. It keeps in Good what runs.
+func (l *Life) Settled() {
+	l.Helper()
+	l.Must(0, Plan...)
+	l.Truthful()
+	l.Good = l.Running("web")
 }

@@ -1,0 +1,363 @@
+// Package sweep takes groups through their whole life (deploy, change, fail,
+// roll back, destroy) while their servers fail at every request, and looks after
+// each run at what it said, and at what there is.
+package sweep
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+	"sync"
+	"testing"
+
+	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+
+	"fediversity.eu/yuba/test/faults/life"
+	"fediversity.eu/yuba/test/faults/proxy"
+	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
+)
+
+// phase is a part of a group's life.
+type phase struct {
+	name string
+	// set makes the group file, or whatever is to be mended.
+	set  func(*swept)
+	args []string
+	// fails says that the command has to fail, also where nothing is wrong
+	// with the servers.
+	fails bool
+	// done says whether a run has brought about what it was for.
+	done func(*swept, world.Result) bool
+	// then is what holds when the phase is done, and nothing is wrong any more.
+	then func(*swept)
+}
+
+func succeeded(_ *swept, r world.Result) bool { return r.Code == 0 }
+
+var phases = []phase{
+	{"create", func(s *swept) { s.First() }, life.Apply, false, succeeded, func(s *swept) { s.Settled() }},
+	{"change", func(s *swept) { s.Second() }, life.Apply, false, succeeded, func(s *swept) { s.Settled() }},
+	{"fail", func(s *swept) {
+		s.Nodes(lab.Image{Behaviour: lab.ConfigError})
+		s.Edit(func(g map[string]any) { g["persistence"] = "1s" })
+	}, life.Apply, true, func(s *swept, r world.Result) bool {
+		return strings.Contains(unwrapped(r.Stderr), "was set back to the last image whose rollout was complete, "+s.Good+", and that is ready again")
+	}, func(s *swept) {
+		s.runs(s.Good)
+		s.Must(2, life.Plan...) // what the group file says is still to be done
+	}},
+	{"roll back", func(s *swept) { s.spoil() }, []string{"k8s", "rollback", "-auto-approve", "web"}, false, succeeded, func(s *swept) {
+		s.runs(s.Good)
+		s.Second()
+		s.Must(0, life.Apply...)
+		s.Settled()
+	}},
+	{"destroy", func(*swept) {}, life.Destroy, false, succeeded, func(s *swept) { s.Gone() }},
+}
+
+// swept is a life with faults.
+type swept struct {
+	*life.Life
+	manner manner
+	met    map[string]bool // the requests of this phase that went wrong
+	ids    map[string]string
+	counts *counts
+}
+
+// counts are of all lives.
+type counts struct {
+	mu                        sync.Mutex
+	faults                    table
+	repeated                  int // answers that a lasting fault spoilt again
+	lives                     int
+	runs, unnoticed, reported int
+	plans                     int
+	points                    map[string]bool // "kind at request", of single faults
+}
+
+func (c *counts) add(f func()) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	f()
+}
+
+// spoil gives web an image that nobody has, as somebody might by hand.
+func (s *swept) spoil() {
+	s.Helper()
+	gvr := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
+	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, s.Get("deployment/web", ".spec.template.spec.containers[0].name"), s.Lab.Registry+"/nobody/has:this")
+	if _, err := s.Client.Resource(gvr).Namespace(s.Namespace).Patch(context.Background(), "web", types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}); err != nil {
+		s.Fatal(err)
+	}
+}
+
+func (s *swept) runs(image string) {
+	s.Helper()
+	if got := s.Running("web"); got != image {
+		s.Errorf("web runs %s and not %s", got, image)
+	}
+}
+
+// unwrapped undoes the line breaks of diagnostics, and their margin.
+func unwrapped(text string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(text)), " ")
+}
+
+// holder is the ID of the lock that is held, "" if none.
+func (s *swept) holder() string {
+	s.Helper()
+	err := s.Request("LOCK", `{"ID":"probe","Operation":"test","Who":"test"}`)
+	if err == nil {
+		if err := s.Request("UNLOCK", `{"ID":"probe","Operation":"test","Who":"test"}`); err != nil {
+			s.Fatal(err)
+		}
+		return ""
+	}
+	id := regexp.MustCompile(`"ID":"([^"]+)"`).FindStringSubmatch(err.Error())
+	if id == nil {
+		s.Fatal(err)
+	}
+	return id[1]
+}
+
+// try runs a command while requests go wrong, and gives the faults that were.
+func (s *swept) try(p phase, n int) (world.Result, []fault) {
+	s.Helper()
+	var mu sync.Mutex
+	var faults []fault
+	last := map[string]kind{} // what lasts, by request without its number
+	left := map[string]int{}  // how often
+	fresh := map[string]bool{}
+	r := s.Try(func(_ *life.Process, at proxy.Point) proxy.Harm {
+		mu.Lock()
+		defer mu.Unlock()
+		any := at
+		any.N = 0
+		if k, ok := last[request(any)]; ok && k.moment == at.Moment && left[request(any)] > 0 {
+			left[request(any)]--
+			s.counts.add(func() { s.counts.repeated++ })
+			return k.harm(at.Server)
+		}
+		k, ok := s.manner.at(p.name, n, at)
+		if !ok || s.met[request(at)] && !fresh[request(at)] {
+			return proxy.Harm{}
+		}
+		s.met[request(at)], fresh[request(at)] = true, true
+		last[request(any)], left[request(any)] = k, s.manner.lasts()
+		f := fault{k, at}
+		faults = append(faults, f)
+		s.counts.add(func() {
+			s.counts.faults.add(f)
+			if _, ok := s.manner.(single); ok {
+				s.counts.points[f.String()] = true
+			}
+		})
+		return k.harm(at.Server)
+	}, p.args...)
+	return r, faults
+}
+
+// most is how many runs a phase may take: each fault is met once.
+const most = 60
+
+// live goes through a phase until it is done.
+func (s *swept) live(p phase) {
+	s.Helper()
+	p.set(s)
+	s.met = map[string]bool{}
+	for n := range most {
+		r, faults := s.try(p, n)
+		s.looked(p, r, faults)
+		if s.Failed() {
+			var list strings.Builder
+			for _, f := range faults {
+				fmt.Fprintf(&list, "  %s\n", f)
+			}
+			s.Fatalf("%s, run %d of yuba %s, with\n%s%v", p.name, n, strings.Join(p.args, " "), &list, r)
+		}
+		if p.done(s, r) {
+			p.then(s)
+			if s.Failed() {
+				s.Fatalf("%s, after run %d: %v", p.name, n, r)
+			}
+			return
+		}
+	}
+	s.Fatalf("%s is not done after %d runs", p.name, most)
+}
+
+// looked is what holds after each run.
+func (s *swept) looked(p phase, r world.Result, faults []fault) {
+	s.Helper()
+	text := unwrapped(r.Stderr + r.Stdout)
+	done := p.done(s, r)
+	s.counts.add(func() {
+		s.counts.runs++
+		switch {
+		case len(faults) == 0:
+		case done:
+			s.counts.unnoticed++
+		default:
+			s.counts.reported++
+		}
+	})
+	switch {
+	case r.Code != 0 && r.Code != 1:
+		s.Errorf("exit code %d", r.Code)
+	case r.Code == 0 && p.fails:
+		s.Errorf("exit code 0, and it cannot have gone well")
+	case r.Code == 1 && !done && len(faults) == 0:
+		s.Errorf("it failed, and no server had: it does not converge")
+	case r.Code == 1 && !done:
+		s.told(text, faults)
+	}
+
+	// The lock is free, or the message says how to release it.
+	id := s.holder()
+	if id != "" {
+		if !strings.Contains(text, "yuba force-unlock "+id) {
+			s.Errorf("%s holds the lock, and nothing says how to release it", id)
+		}
+		s.Must(0, "force-unlock", "-force", id)
+	} else if strings.Contains(text, "the state is still locked: yuba force-unlock") {
+		s.Errorf("the state is called locked, and is not")
+	}
+
+	// What was done is in the state or in errored.tfstate.
+	errored := filepath.Join(s.Dir, "errored.tfstate")
+	if _, err := os.Stat(errored); err == nil {
+		if r.Code == 0 || !strings.Contains(text, "yuba state push errored.tfstate") {
+			s.Errorf("there is an errored.tfstate, and nothing says so")
+		}
+		s.Must(0, "state", "push", "errored.tfstate")
+		if err := os.Remove(errored); err != nil {
+			s.Fatal(err)
+		}
+	} else if !errors.Is(err, fs.ErrNotExist) {
+		s.Fatal(err)
+	}
+	if p.name != "destroy" {
+		s.faithful()
+	}
+	now := s.Machines()
+	for node, id := range s.ids {
+		if p.name != "destroy" && now[node] != id {
+			s.Errorf("the machine ID of %s was %s and is now %s", node, id, now[node])
+		}
+	}
+	s.ids = now
+
+	// A plan says what is so.
+	if len(faults) > 0 && !done && hash(s.manner, p.name, len(s.met))%4 == 0 {
+		s.counts.add(func() { s.counts.plans++ })
+		args := life.Plan
+		if p.name == "destroy" {
+			args = append(slices.Clone(args), "-destroy")
+		}
+		if plan := s.Try(nil, args...); plan.Code != 2 {
+			s.Errorf("what is left to do is not planned: %v", plan)
+		}
+		if id := s.holder(); id != "" {
+			s.Errorf("a plan leaves the lock %s", id)
+		}
+	}
+}
+
+// told fails unless a message says what went wrong, where, and what to do.
+func (s *swept) told(text string, faults []fault) {
+	s.Helper()
+	if !slices.ContainsFunc(faults, func(f fault) bool {
+		return strings.Contains(text, s.Fronts[f.point.Server]) && slices.ContainsFunc(f.kind.says, func(w string) bool { return strings.Contains(text, w) })
+	}) {
+		s.Errorf("no message says what went wrong, and where")
+	}
+	for _, bad := range []string{"panic", "goroutine ", "runtime error", "bug in"} {
+		if strings.Contains(text, bad) {
+			s.Errorf("a message has %q", bad)
+		}
+	}
+}
+
+// faithful fails if the state has what the cluster hasn't, or the cluster what
+// neither the state nor the group file has.
+func (s *swept) faithful() {
+	s.Helper()
+	live := s.Live()
+	for _, id := range s.Said() {
+		if !slices.Contains(live, id) {
+			s.Errorf("the state has %s, and the cluster has not", id)
+		}
+	}
+	for _, id := range live {
+		if !strings.HasSuffix(id, "/web") && !strings.HasSuffix(id, "/db") && !strings.HasSuffix(id, "-state") && !strings.HasPrefix(id, "NetworkPolicy/") {
+			s.Errorf("the cluster has %s, which nobody wants", id)
+		}
+	}
+}
+
+func seed(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(os.Getpid())
+	if s := os.Getenv("YUBA_TEST_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("YUBA_TEST_SEED: %v", err)
+		}
+	}
+	return seed
+}
+
+// Whatever request of a life goes wrong, in whatever way: the exit code tells, the
+// message says what, where and what to do, the lock is free or the message says
+// how to release it, the state tells what there is, the next run goes on from
+// there, and nothing is lost or left over.
+func TestEachRequestFails(t *testing.T) {
+	t.Parallel()
+	seed := seed(t)
+	t.Logf("YUBA_TEST_SEED=%d", seed)
+	c := &counts{faults: table{}, points: map[string]bool{}}
+	var manners []manner
+	all := single{stride: 6}
+	for i := range all.shares() {
+		manners = append(manners, single{seed, i, all.stride})
+	}
+	for i := range 24 {
+		manners = append(manners, lasting{seed, i, 60})
+	}
+	for i := range 12 {
+		manners = append(manners, storm{seed, i, []int{2, 3, 5, 8}[i%4]})
+	}
+	t.Run("life", func(t *testing.T) {
+		for i, m := range manners {
+			t.Run(strconv.Itoa(i), func(t *testing.T) {
+				t.Parallel()
+				s := &swept{Life: life.Born(t), manner: m, counts: c}
+				for _, p := range phases {
+					s.live(p)
+				}
+				c.add(func() { c.lives++ })
+			})
+		}
+	})
+	c.report(t)
+	if n := c.faults.total(); n < 2000 && c.lives == len(manners) {
+		t.Errorf("there were only %d fault points", n)
+	}
+}
+
+func (c *counts) report(t *testing.T) {
+	var b strings.Builder
+	c.faults.write(&b)
+	t.Logf("%d fault points (%d kinds of single faults at requests that differ, %d further answers spoilt by lasting ones) in %d lives, %d runs of yuba: %d with faults ended well, %d said what was wrong; %d plans between\n%s",
+		c.faults.total(), len(c.points), c.repeated, c.lives, c.runs, c.unnoticed, c.reported, c.plans, &b)
+}
