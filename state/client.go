@@ -177,7 +177,7 @@ func (c *Client) read(ctx context.Context) (data []byte, k *known, none *answer,
 			return false, 0, nil
 		}
 		again := a.unclear() || a.status == http.StatusTooManyRequests
-		return again, retryAfter(a, time.Now()), c.refused(r, a)
+		return again, retryAfter(a), c.refused(r, a)
 	})
 	return data, k, none, err
 }
@@ -225,14 +225,12 @@ func (c *Client) Put(ctx context.Context, data []byte) error {
 		case err != nil && !sent:
 			return heals(err), 0, withOutcome(err, "the state is not saved")
 		case err != nil:
-		case a.ok() && !isHTML(a):
+		case a.ok():
 			return false, 0, nil
-		case a.ok(): // a login page, or a server that is fond of pages
-			err = c.webPage(r, a)
 		case a.status == http.StatusTooManyRequests:
-			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not saved")
+			return true, retryAfter(a), withOutcome(c.refused(r, a), "the state is not saved")
 		case a.unclear():
-			err, pause = c.refused(r, a), retryAfter(a, time.Now())
+			err, pause = c.refused(r, a), retryAfter(a)
 		case !lost:
 			return false, 0, withOutcome(c.refused(r, a), c.notSaved(r, a))
 		default: // perhaps because it has been saved: some servers refuse a serial that exists
@@ -308,14 +306,12 @@ func (c *Client) Delete(ctx context.Context) error {
 			return heals(err), 0, withOutcome(err, "the state is not deleted")
 		case err != nil:
 			again = heals(err)
-		case a.ok() && !isHTML(a):
-			return false, 0, nil
 		case a.ok():
-			err, again = c.webPage(r, a), true
+			return false, 0, nil
 		case a.status == http.StatusTooManyRequests:
-			return true, retryAfter(a, time.Now()), withOutcome(c.refused(r, a), "the state is not deleted")
+			return true, retryAfter(a), withOutcome(c.refused(r, a), "the state is not deleted")
 		case a.unclear():
-			err, again, pause = c.refused(r, a), true, retryAfter(a, time.Now())
+			err, again, pause = c.refused(r, a), true, retryAfter(a)
 		case !lost && a.status != http.StatusNotFound:
 			return false, 0, withOutcome(c.refused(r, a), "the state is not deleted")
 		default:
@@ -383,20 +379,16 @@ func (c *Client) Lock(ctx context.Context, info []byte) error {
 			lost = lost || sent
 			return heals(err), 0, err
 		}
-		switch {
-		case a.unclear():
+		if a.unclear() {
 			lost = true
-			return true, retryAfter(a, time.Now()), c.refused(r, a)
-		case a.ok() && isHTML(a):
-			lost = true
-			return true, 0, c.webPage(r, a)
+			return true, retryAfter(a), c.refused(r, a)
 		}
 		err = c.judgeLock(r, a, mine)
 		var locked *LockedError
 		if err == nil || errors.As(err, &locked) && locked.Info.ID != "" {
 			lost = false
 		}
-		return a.status == http.StatusTooManyRequests, retryAfter(a, time.Now()), err
+		return a.status == http.StatusTooManyRequests, retryAfter(a), err
 	})
 	switch {
 	case err == nil:
@@ -432,8 +424,6 @@ func mayHold(id string) string {
 func (c *Client) judgeLock(r request, a *answer, mine LockInfo) error {
 	info, named := ParseLockInfo(a.body)
 	switch {
-	case a.ok() && isHTML(a):
-		return c.webPage(r, a)
 	case a.ok() && named && bytes.HasPrefix(bytes.TrimSpace(a.body), []byte("{")) && info.ID != mine.ID:
 		return c.lockedBy(r, &answer{status: http.StatusLocked, header: a.header, body: a.body}, mine)
 	case a.ok():
@@ -462,11 +452,6 @@ func (c *Client) lockedBy(r request, a *answer, mine LockInfo) error {
 		le.Info.Operation, le.Info.Info, le.Info.Version, le.Info.Path = "", "", "", ""
 	}
 	return err
-}
-
-// webPage is the error for a success that comes with a page instead of an answer.
-func (c *Client) webPage(r request, a *answer) error {
-	return c.failed(r, fmt.Errorf("the server answers with a web page (%q): check the address and the login", c.words(a)))
 }
 
 // setNoLocks reports whether this is new.
@@ -614,13 +599,10 @@ func (u *unlocking) try(ctx context.Context) (n next, pause time.Duration, err e
 		return n, 0, withOutcome(err, u.still())
 	}
 	switch {
-	case a.ok() && !isHTML(a):
-		return end, 0, nil
 	case a.ok():
-		u.lost = true
-		return again, 0, withOutcome(u.c.webPage(u.r, a), u.still())
+		return end, 0, nil
 	}
-	err, pause = u.c.refused(u.r, a), retryAfter(a, time.Now())
+	err, pause = u.c.refused(u.r, a), retryAfter(a)
 	switch {
 	case a.unclear():
 		u.lost = true
@@ -662,7 +644,7 @@ func (u *unlocking) ask(ctx context.Context, refused *answer, refusal error) (ne
 		u.probing = u.own == nil && (u.probing || sent)
 		return again, withOutcome(refusal, u.still())
 	}
-	if a.unclear() || a.ok() && isHTML(a) {
+	if a.unclear() {
 		u.probing = u.own == nil
 		return again, withOutcome(refusal, u.still())
 	}

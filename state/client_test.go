@@ -438,6 +438,7 @@ func TestRedirects(t *testing.T) {
 func TestStatusesOfWrites(t *testing.T) {
 	var status, requests int
 	var slept []time.Duration
+	retryFirst := "7"
 	c := client(t, handler(t, func(w http.ResponseWriter, r *http.Request) {
 		if r.Method == "GET" {
 			w.WriteHeader(404)
@@ -447,7 +448,9 @@ func TestStatusesOfWrites(t *testing.T) {
 		if status == 429 && requests == 3 {
 			return
 		}
-		w.Header().Set("Retry-After", map[int]string{1: "7", 2: "9000"}[requests])
+		// The server's clock is years ahead.
+		w.Header().Set("Date", "Tue, 02 Jan 2035 15:04:05 GMT")
+		w.Header().Set("Retry-After", map[int]string{1: retryFirst, 2: "9000"}[requests])
 		w.WriteHeader(status)
 	}))
 	c.sleep = func(_ context.Context, d time.Duration) error { slept = append(slept, d); return nil }
@@ -462,7 +465,7 @@ func TestStatusesOfWrites(t *testing.T) {
 	if fmt.Sprint(slept) != "[7s 30s]" {
 		t.Errorf("429: slept %v: Retry-After is honoured within the bounds", slept)
 	}
-	status, requests, slept = 503, 0, nil
+	status, requests, slept, retryFirst = 503, 0, nil, "Tue, 02 Jan 2035 15:04:12 GMT"
 	wantError(t, c.Put(t.Context(), stateOf(1, "")), "503", "not saved")
 	if requests != 3 || fmt.Sprint(slept) != "[7s 30s]" {
 		t.Errorf("503: %d requests, slept %v", requests, slept)

@@ -67,7 +67,7 @@ func (e errTooLarge) Error() string {
 	return fmt.Sprintf("the state is larger than %d bytes", e.limit)
 }
 
-// send sends r once. sent says whether the server may have seen it: false is
+// send sends r once. A success that comes with a web page is no answer. sent says whether the server may have seen it: false is
 // certain, for there was no connection.
 func (c *Client) send(ctx context.Context, r request) (a *answer, sent bool, err error) {
 	actx, cancel := c.within(ctx, c.cfg.AttemptTimeout)
@@ -131,6 +131,10 @@ func (c *Client) send(ctx context.Context, r request) (a *answer, sent bool, err
 		if cause := context.Cause(actx); cause != nil && ctx.Err() == nil {
 			a.cut = cause
 		}
+	}
+	if a.ok() && !r.state && isHTML(a) {
+		// A login page, or a server that is fond of pages. A state is looked at itself.
+		return nil, true, c.failed(r, fmt.Errorf("the server answers with a web page (%q): check the address and the login", c.words(a)))
 	}
 	return a, true, nil
 }
@@ -319,8 +323,9 @@ func (c *Client) attempts(ctx context.Context, try func() (again bool, pause tim
 	}
 }
 
-// retryAfter is what a 429 or 503 asks for, in either spelling.
-func retryAfter(a *answer, now time.Time) time.Duration {
+// retryAfter is what a 429 or 503 asks for, in seconds or as a date, which is
+// counted from the server's own clock.
+func retryAfter(a *answer) time.Duration {
 	if a.status != http.StatusTooManyRequests && a.status != http.StatusServiceUnavailable {
 		return 0
 	}
@@ -328,10 +333,12 @@ func retryAfter(a *answer, now time.Time) time.Duration {
 	if n, err := strconv.ParseInt(v, 10, 32); err == nil && n > 0 {
 		return time.Duration(n) * time.Second
 	}
-	if t, err := http.ParseTime(v); err == nil {
-		return max(0, t.Sub(now))
+	at, err := http.ParseTime(v)
+	now, nowErr := http.ParseTime(a.header.Get("Date"))
+	if err != nil || nowErr != nil {
+		return 0
 	}
-	return 0
+	return max(0, at.Sub(now))
 }
 
 // within bounds one request with its answer.

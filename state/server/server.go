@@ -342,6 +342,8 @@ func (s *Server) trouble(name string, err error) reply {
 		return says(http.StatusNotFound, "%v", err)
 	case errors.Is(err, syscall.ENOSPC), errors.Is(err, syscall.EDQUOT):
 		rep = says(http.StatusInsufficientStorage, "the state server's disk is full; nothing was changed")
+	case errors.Is(err, syscall.EFBIG):
+		rep = says(http.StatusInsufficientStorage, "the state server may not write so large a file; nothing was changed")
 	case errors.As(err, &damaged):
 		rep = says(http.StatusInternalServerError, "the stored state or lock is damaged; the state server's log names the file")
 	default:
