@@ -137,6 +137,7 @@ func (c *cli) loadState(ctx context.Context, e *Engine, root *configs.Module, wo
 			backend.DefaultStateName, workspace, backend.ErrWorkspacesNotSupported))
 	}
 	e.state = state
+	e.tellOfWaits()
 	return diags
 }
 

@@ -35,35 +35,30 @@ func k8sRollback(f *flag.FlagSet) action {
 			return err
 		}
 		good, now, err := c.LastGood(ctx, namespace, node)
-		if errors.Is(err, kubernetes.ErrNothingToRollBack) {
+		work, doing := c.Rollback, "rolling back"
+		switch {
+		case errors.Is(err, kubernetes.ErrNothingToRollBack):
 			nodes, serr := c.Status(ctx, namespace, []string{node}, kubernetes.StatusOptions{})
 			if serr != nil {
 				return serr
 			}
-			if n := nodes[0]; !n.Ready {
-				return fmt.Errorf("%s: %w, but is not ready: %s", node, err, kubernetes.PlainText(strings.Join(append([]string{n.Reason}, n.Details...), "\n")))
+			if nodes[0].Ready {
+				fmt.Fprintf(p.stdout, "%s: nothing to do, %v.\nAn older image comes back by an apply of the group file that had it.\n", node, err)
+				return nil
 			}
-			fmt.Fprintf(p.stdout, "%s: nothing to do, %v.\nAn older image comes back by an apply of the group file that had it.\n", node, err)
-			return nil
-		}
-		if err != nil {
+			work, doing = c.Await, "waiting" // a rollback that was ended early has done the rest
+		case err != nil:
 			return err
-		}
-		fmt.Fprintf(p.stdout, "%s in namespace %s\n  from %s\n  to   %s\n", node, namespace, now, good)
-		if !*approve {
-			fmt.Fprint(p.stdout, "\nRoll it back? Only 'yes' is accepted: ")
-			answer, err := bufio.NewReader(p.stdin).ReadString('\n')
-			if strings.TrimSpace(answer) != "yes" {
-				if err != nil {
-					fmt.Fprintln(p.stdout)
-				}
-				return errors.New("not approved, nothing was changed; -auto-approve does not ask")
+		default:
+			fmt.Fprintf(p.stdout, "%s in namespace %s\n  from %s\n  to   %s\n", node, namespace, now, good)
+			if err := p.approved(*approve); err != nil {
+				return err
 			}
 		}
 		ctx, done := p.interruptible(ctx)
 		defer done()
-		display.Event(live.Event{Line: node, Doing: "rolling back"})
-		err = c.Rollback(ctx, namespace, node, within)
+		display.Event(live.Event{Line: node, Doing: doing})
+		err = work(ctx, namespace, node, within)
 		end := live.Event{Line: node, Phase: live.Done, End: "ready"}
 		if err != nil {
 			end.Phase, end.End = live.Failed, "not ready"
@@ -79,4 +74,20 @@ func k8sRollback(f *flag.FlagSet) action {
 		fmt.Fprintf(p.stdout, "%s runs its last good image again, and is ready. The next apply tries what the group file says.\n", node)
 		return nil
 	}
+}
+
+// approved asks whether a node is to be rolled back, unless that is said already.
+func (p process) approved(already bool) error {
+	if already {
+		return nil
+	}
+	fmt.Fprint(p.stdout, "\nRoll it back? Only 'yes' is accepted: ")
+	answer, err := bufio.NewReader(p.stdin).ReadString('\n')
+	if strings.TrimSpace(answer) == "yes" {
+		return nil
+	}
+	if err != nil {
+		fmt.Fprintln(p.stdout)
+	}
+	return errors.New("not approved, nothing was changed; -auto-approve does not ask")
 }

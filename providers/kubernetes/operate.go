@@ -402,7 +402,8 @@ func (c *Cluster) LastGood(ctx context.Context, namespace, name string) (good, n
 	return strings.Join(images(template), ", "), strings.Join(images(templateOf(live)), ", "), nil
 }
 
-// wayBack reads a Deployment and its last good template.
+// wayBack reads a Deployment and its last good template. With
+// ErrNothingToRollBack there is the Deployment, too.
 func (c *Cluster) wayBack(ctx context.Context, namespace, name string) (live, template client.Object, err error) {
 	api := c.session.client
 	live, err = api.Get(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name)
@@ -416,7 +417,7 @@ func (c *Cluster) wayBack(ctx context.Context, namespace, name string) (live, te
 	case template == nil:
 		return nil, nil, fmt.Errorf("node %s has no last good image: no apply has seen a rollout of it to its end", name)
 	case ownership.Equal(templateOf(ownPart(live, api.FieldManager())), template):
-		return nil, nil, ErrNothingToRollBack
+		return live, nil, ErrNothingToRollBack
 	}
 	return live, template, nil
 }
@@ -429,25 +430,45 @@ func (c *Cluster) Rollback(ctx context.Context, namespace, name string, within t
 	if err != nil {
 		return err
 	}
-	s := c.session
-	mirror, release := s.watch.acquire(namespace)
-	defer release()
-	set, err := putBack(ctx, s.client, live, template, "rolled back by hand")
+	set, err := putBack(ctx, c.session.client, live, template, "rolled back by hand")
 	if err != nil {
 		return err
 	}
-	t := target{namespace: namespace, name: name, uid: metaString(set, "uid"), timeout: within, within: within.String(), persistence: s.persist}
-	t.generation, _ = generationOf(set)
+	return c.await(ctx, set, within, "it was set back")
+}
+
+// Await waits for the pod of a node that runs its last good image already: a
+// Rollback may have ended before it was there.
+func (c *Cluster) Await(ctx context.Context, namespace, name string, within time.Duration) error {
+	live, _, err := c.wayBack(ctx, namespace, name)
+	switch {
+	case err == nil:
+		return errors.New("somebody has changed it meanwhile")
+	case !errors.Is(err, ErrNothingToRollBack):
+		return err
+	}
+	return c.await(ctx, live, within, ErrNothingToRollBack.Error())
+}
+
+// await waits for the pod of a Deployment as it is now. So says what it has come
+// to, for errors.
+func (c *Cluster) await(ctx context.Context, deployment client.Object, within time.Duration, so string) error {
+	s := c.session
+	namespace := metaString(deployment, "namespace")
+	mirror, release := s.watch.acquire(namespace)
+	defer release()
+	t := target{namespace: namespace, name: metaString(deployment, "name"), uid: metaString(deployment, "uid"), timeout: within, within: within.String(), persistence: s.persist}
+	t.generation, _ = generationOf(deployment)
 	out := s.wait(ctx, s.client, mirror, t)
 	switch {
 	case out.err == nil && out.verdict.State == rollout.Done:
 		return nil
 	case ctx.Err() != nil:
-		return errors.New("it was set back; waiting for its pod was interrupted: " + out.why())
+		return fmt.Errorf("%s; waiting for its pod was interrupted: %s", so, out.why())
 	case out.expired:
-		return fmt.Errorf("it was set back, but was not ready within %s: %s", within, out.why())
+		return fmt.Errorf("%s, but was not ready within %s: %s", so, within, out.why())
 	}
-	return errors.New("it was set back, but does not become ready: " + out.why())
+	return fmt.Errorf("%s, but does not become ready: %s", so, out.why())
 }
 
 // newOptions are the defaults, changed by opts.

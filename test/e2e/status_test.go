@@ -128,7 +128,7 @@ func TestRollbackThatDoesNotBecomeReady(t *testing.T) {
 	if got := w.Get("deployment/web", world.ImagePath); got != good {
 		t.Errorf("it runs %s", got)
 	}
-	has(t, w.Must(1, "k8s", "rollback", "-auto-approve", "web").Stderr, "last complete rollout already, but is not ready", "quota")
+	has(t, w.Must(1, "k8s", "rollback", "-auto-approve", "-timeout=5s", "web").Stderr, "last complete rollout already, but was not ready within 5s", "quota")
 	w.Kubectl("delete", "quota", "-n", w.Namespace, "none")
 	world.Eventually(t, "ready pod", func() bool {
 		return statusOf(t, w, 2).Nodes[0].Running == good && w.Yuba("k8s", "rollback", "web").Code == 0

@@ -17,6 +17,7 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+	"time"
 
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
@@ -49,6 +50,13 @@ type Life struct {
 // Born makes a world whose servers are behind a proxy.
 func Born(t *testing.T) *Life {
 	t.Helper()
+	return Astray(t, nil)
+}
+
+// Astray is Born with servers whose clocks are ahead of the commands', so much;
+// nil is not at all.
+func Astray(t *testing.T, ahead func() time.Duration) *Life {
+	t.Helper()
 	l := &Life{T: t, World: world.New(t), Proxy: proxy.New(), Fronts: map[string]string{}}
 	t.Cleanup(l.Proxy.Close)
 	l.Client = l.Lab.Client(t)
@@ -62,7 +70,7 @@ func Born(t *testing.T) *Life {
 		t.Fatal(err)
 	}
 	path := proxy.Comparable(l.Namespace)
-	api := l.front(proxy.Server{Name: "api", URL: config.Host, TLS: secure, Secure: true, Comparable: path})
+	api := l.front(proxy.Server{Name: "api", URL: config.Host, TLS: secure, Secure: true, Comparable: path, Clock: ahead})
 	kubeconfig := filepath.Join(l.Dir, "proxy.kubeconfig")
 	if err := os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion":"v1","kind":"Config","current-context":"c",
 		"contexts":[{"name":"c","context":{"cluster":"c"}}],
@@ -72,12 +80,12 @@ func Born(t *testing.T) *Life {
 	}
 	l.Env["KUBE_CONFIG_PATH"] = kubeconfig
 
-	registry := l.front(proxy.Server{Name: "registry", URL: "http://" + l.Lab.Registry, Comparable: path,
+	registry := l.front(proxy.Server{Name: "registry", URL: "http://" + l.Lab.Registry, Comparable: path, Clock: ahead,
 		// The nodes pull from there, too.
 		Of: func(r *http.Request) bool { return strings.HasPrefix(r.UserAgent(), "yuba") }})
 	l.Env["K8S_REGISTRY"] = strings.TrimPrefix(registry.URL, "http://")
 
-	l.Env["TF_HTTP_ADDRESS"] = l.front(proxy.Server{Name: "state", URL: l.Server.Address, Comparable: path}).URL + "/" + l.Namespace
+	l.Env["TF_HTTP_ADDRESS"] = l.front(proxy.Server{Name: "state", URL: l.Server.Address, Comparable: path, Clock: ahead}).URL + "/" + l.Namespace
 	l.Env["TF_HTTP_RETRY_WAIT_MIN"] = "1"
 	return l
 }

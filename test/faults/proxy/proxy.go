@@ -93,6 +93,8 @@ type Server struct {
 	Comparable func(*url.URL) string
 	// Of, if set, tells which requests are the program's; others pass.
 	Of func(*http.Request) bool
+	// Clock, if set, is how far the server's clock is ahead of the program's, now.
+	Clock func() time.Duration
 }
 
 // Front is where the program reaches a server.
@@ -215,6 +217,9 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 			r.Out.Host = r.In.Host // locations that a server makes lead back here
 		},
 		ModifyResponse: func(resp *http.Response) error {
+			if s.Clock != nil {
+				shift(resp, s.Clock)
+			}
 			point, ok := resp.Request.Context().Value(pointKey{}).(Point)
 			if !ok {
 				return nil

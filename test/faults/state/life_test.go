@@ -158,22 +158,27 @@ func (h *house) broken(op stateservers.Op, f stateservers.Fault, lasting bool) {
 // An interrupt while the lock is on its way: what the server took is given back.
 func TestInterruptOnTheWayToTheLock(t *testing.T) {
 	for _, f := range stateservers.Flavours() {
-		t.Run(f.Name, func(t *testing.T) {
-			t.Parallel()
-			h := newHouse(t, f)
-			cmd := h.command(world.Program(t), "state", "lock")
-			h.server.Hung = func(bool) {
-				if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
-					t.Error(err)
+		for _, args := range [][]string{{"state", "lock"}, {"plan"}, {"apply", "-auto-approve"}} {
+			t.Run(f.Name+", "+args[0], func(t *testing.T) {
+				t.Parallel()
+				h := newHouse(t, f)
+				cmd := h.command(world.Program(t), args...)
+				h.server.Hung = func(bool) {
+					if err := cmd.Process.Signal(syscall.SIGTERM); err != nil {
+						t.Error(err)
+					}
 				}
-			}
-			h.server.Once(stateservers.Lock, group(t, "no answer in time, with the effect"))
-			if r := world.Run(t, cmd); r.Code != 1 {
-				t.Errorf("%v", r)
-			}
-			h.free()
-			h.yuba(0, "apply", "-auto-approve")
-		})
+				h.server.Once(stateservers.Lock, group(t, "no answer in time, with the effect"))
+				if r := world.Run(t, cmd); r.Code != 1 {
+					t.Errorf("%v", r)
+				}
+				h.free()
+				if state := h.server.State(); state != nil {
+					t.Errorf("there is a state: %s", state)
+				}
+				h.yuba(0, "apply", "-auto-approve")
+			})
+		}
 	}
 }
 
