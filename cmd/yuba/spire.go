@@ -68,7 +68,7 @@ left out. With -once and an empty -server-socket it only writes the plugin data 
 
 func spireShow(f *flag.FlagSet) action {
 	socket := spireSocketFlag(f)
-	machineID := f.String("machine-id", "/etc/machine-id", "the `file` with the machine's id, machine-id(5)")
+	machineID := spireMachineFlag(f)
 	return func(ctx context.Context, p process, args []string) error {
 		if err := noArgs(args); err != nil {
 			return err
@@ -89,7 +89,7 @@ func spireShow(f *flag.FlagSet) action {
 }
 
 func spireReceive(f *flag.FlagSet) action {
-	dir := spireDirFlag(f)
+	dir, machineID := spireDirFlag(f), spireMachineFlag(f)
 	return func(ctx context.Context, p process, args []string) error {
 		data, err := spireInput(p, args)
 		if err != nil {
@@ -98,6 +98,11 @@ func spireReceive(f *flag.FlagSet) action {
 		h, err := handoff.ParseHandoff(data)
 		if err != nil {
 			return err
+		}
+		if h.MachineID != "" {
+			if err := node.Is(h.MachineID, *machineID); err != nil {
+				return err
+			}
 		}
 		ctx, stop := p.interruptible(ctx)
 		defer stop()
@@ -175,6 +180,10 @@ func spireSync(f *flag.FlagSet) action {
 
 func spireDirFlag(f *flag.FlagSet) *string {
 	return f.String("dir", spireDir, "the `directory` of what was handed over; it must be there")
+}
+
+func spireMachineFlag(f *flag.FlagSet) *string {
+	return f.String("machine-id", "/etc/machine-id", "the `file` with the machine's id, machine-id(5)")
 }
 
 func spireSocketFlag(f *flag.FlagSet) *string {

@@ -38,9 +38,9 @@ type Broken struct {
 func Receive(ctx context.Context, path string, h handoff.Handoff) error {
 	return change(ctx, path, func(d *place.Dir, names []string) error {
 		all := h.Identities()
-		wanted := map[string]bool{}
+		wanted, clusters := map[string]bool{}, map[string]handoff.Identity{}
 		for _, id := range all {
-			wanted[id.DropFile()] = true
+			wanted[id.DropFile()], clusters[id.Cluster()] = true, id
 		}
 		var old []string
 		for _, name := range names {
@@ -50,17 +50,16 @@ func Receive(ctx context.Context, path string, h handoff.Handoff) error {
 			case id.Namespace == h.Namespace:
 				old = append(old, name)
 			default:
-				all = append(all, id)
+				if own, ok := clusters[id.Cluster()]; ok {
+					return handoff.CollisionError{A: id, B: own}
+				}
 			}
-		}
-		if err := handoff.Collide(all); err != nil {
-			return err
 		}
 		// No drop-file is ever there without its kubeconfig.
 		if _, err := d.File(handoff.KubeconfigFile(h.Namespace), []byte(h.Kubeconfig), private); err != nil {
 			return err
 		}
-		for _, id := range h.Identities() {
+		for _, id := range all {
 			data, err := handoff.NewDrop(id).Marshal()
 			if err != nil {
 				return err
@@ -69,24 +68,36 @@ func Receive(ctx context.Context, path string, h handoff.Handoff) error {
 				return err
 			}
 		}
-		return d.Remove(old...)
+		return d.Remove(append(old, unfinished(names, h.Namespace)...)...)
 	})
 }
 
 // Retire removes what was handed over for a namespace. Nothing there is no error.
 func Retire(ctx context.Context, path, namespace string) error {
 	return change(ctx, path, func(d *place.Dir, names []string) error {
-		var drops, rest []string
+		var old []string
 		for _, name := range names {
 			if id, ok := handoff.ParseDropFile(name); ok && id.Namespace == namespace {
-				drops = append(drops, name)
-				// What a killed Receive was writing.
-				rest = append(rest, place.Temp(name))
+				old = append(old, name)
 			}
 		}
-		kubeconfig := handoff.KubeconfigFile(namespace)
-		return d.Remove(append(append(drops, rest...), kubeconfig, place.Temp(kubeconfig))...)
+		// The kubeconfig goes when nothing needs it any more.
+		old = append(old, handoff.KubeconfigFile(namespace))
+		return d.Remove(append(old, unfinished(names, namespace)...)...)
 	})
+}
+
+// unfinished are the files of a namespace that one who was killed was writing.
+func unfinished(names []string, namespace string) (out []string) {
+	for _, name := range names {
+		plain, ok := place.Unfinished(name)
+		id, drop := handoff.ParseDropFile(plain)
+		of, kubeconfig := handoff.ParseKubeconfigFile(plain)
+		if ok && (drop && id.Namespace == namespace || kubeconfig && of == namespace) {
+			out = append(out, name)
+		}
+	}
+	return out
 }
 
 // change works on the directory alone.

@@ -38,6 +38,19 @@ func Describe(ctx context.Context, socket, machineIDFile string) (handoff.Server
 	return handoff.Server{MachineID: id, TrustDomain: trustDomain, Bundle: bundle}, nil
 }
 
+// Is fails unless this is the machine of that id: a hand-off for a spire node that
+// was set up anew since belongs to a new plan.
+func Is(id, machineIDFile string) error {
+	own, err := machineID(machineIDFile)
+	switch {
+	case err != nil:
+		return err
+	case own != id:
+		return fmt.Errorf("this is machine %s and the hand-off is for machine %s: the spire node was made again since the plan, so plan again", own, id)
+	}
+	return nil
+}
+
 func machineID(path string) (string, error) {
 	f, err := os.Open(path)
 	if err != nil {

@@ -43,9 +43,10 @@ const (
 // syncer is what passes have in common. None of it is needed to go on.
 type syncer struct {
 	Options
-	loaded loaded          // what the server is known to have read
-	said   map[string]bool // what the pass before had to say
-	saying map[string]bool // what this one has
+	patience time.Duration   // readLimit
+	loaded   loaded          // what the server is known to have read
+	said     map[string]bool // what the pass before had to say
+	saying   map[string]bool // what this one has
 }
 
 // loaded is a plugin data file that a server has read.
@@ -60,7 +61,7 @@ func newSyncer(o Options) (*syncer, error) {
 			return nil, fmt.Errorf("%q is not an absolute path", path)
 		}
 	}
-	return &syncer{Options: o}, nil
+	return &syncer{Options: o, patience: readLimit}, nil
 }
 
 // Once makes one pass. Drop-files that are no good are logged and no error:
@@ -214,7 +215,7 @@ func (s *syncer) reload(ctx context.Context, srv *server.Server, data [sha256.Si
 	if s.loaded == want {
 		return nil
 	}
-	err = reload.Signal(ctx, pid, s.PluginData, readLimit, func(ctx context.Context) error {
+	err = reload.Signal(ctx, pid, s.PluginData, s.patience, func(ctx context.Context) error {
 		_, _, err := srv.Bundle(ctx)
 		if now, gone := srv.PID(); err == nil && (gone != nil || now != pid) {
 			err = errors.New("the SPIRE server was started anew meanwhile")

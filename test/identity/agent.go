@@ -71,7 +71,7 @@ plugins {
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	a.process = process{name: "spire-agent", args: []string{"run", "-config", path}, log: filepath.Join(a.Dir, "agent.log")}
+	a.process = process{path: program(t, "spire-agent"), args: []string{"run", "-config", path}, log: filepath.Join(a.Dir, "agent.log")}
 	t.Cleanup(func() {
 		a.end(syscall.SIGKILL)
 		if t.Failed() {
@@ -84,6 +84,9 @@ plugins {
 
 // Stop ends the agent in good order.
 func (a *Agent) Stop() { a.end(syscall.SIGTERM) }
+
+// Kill ends the agent with SIGKILL.
+func (a *Agent) Kill() { a.end(syscall.SIGKILL) }
 
 // Start starts an agent that has ended.
 func (a *Agent) Start(t testing.TB) { t.Helper(); a.start(t) }

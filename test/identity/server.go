@@ -57,7 +57,7 @@ func program(t testing.TB, name string) string {
 
 // process is a program that ends with the test, at the latest.
 type process struct {
-	name string
+	path string
 	args []string
 	log  string // file
 	cmd  *exec.Cmd
@@ -71,7 +71,7 @@ func (p *process) start(t testing.TB) {
 		t.Fatal(err)
 	}
 	defer log.Close()
-	p.cmd = exec.Command(program(t, p.name), p.args...)
+	p.cmd = exec.Command(p.path, p.args...)
 	p.cmd.Env = []string{"HOME=/nonexistent", "TZ=UTC"}
 	p.cmd.Stdout, p.cmd.Stderr = log, log
 	p.cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
@@ -186,7 +186,7 @@ plugins {
 	if err := os.WriteFile(path, []byte(config), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	s.process = process{name: "spire-server", args: []string{"run", "-config", path}, log: filepath.Join(s.Dir, "server.log")}
+	s.process = process{path: program(t, "spire-server"), args: []string{"run", "-config", path}, log: filepath.Join(s.Dir, "server.log")}
 	t.Cleanup(func() {
 		s.end(syscall.SIGKILL)
 		if t.Failed() {

@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"os"
 	"slices"
+	"strings"
 	"syscall"
 	"time"
 
@@ -98,8 +99,12 @@ func (d *Dir) Names() ([]string, error) {
 	return names, nil
 }
 
-// Temp is the name of what File writes before it has the name of the file.
-func Temp(name string) string { return "." + name + ".tmp" }
+// Unfinished is the file that File was writing when it left one of that name.
+func Unfinished(name string) (file string, _ bool) {
+	rest, begins := strings.CutPrefix(name, ".")
+	rest, ends := strings.CutSuffix(rest, ".tmp")
+	return rest, begins && ends
+}
 
 // File writes a file, unless it is as wanted already, and tells whether it did.
 // The file belongs to the directory's owner. The directory is open to Write.
@@ -112,7 +117,7 @@ func (d *Dir) File(name string, data []byte, mode fs.FileMode) (changed bool, er
 	if d.same(name, data, mode, owner.Uid) {
 		return false, nil
 	}
-	temp := Temp(name)
+	temp := "." + name + ".tmp"
 	if err := d.root.Remove(temp); err != nil && !errors.Is(err, fs.ErrNotExist) { // of one that was killed
 		return false, err
 	}
