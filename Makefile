@@ -61,9 +61,9 @@ soak: bin/yuba
 	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m ./test/soak
 
 # The Nix code, with a stand-in for nixpkgs; nix/tests is for machines that have it.
-nix: bin/yuba lab
+nix: bin/yuba lab spire-programs
 	test/packages.sh nix-bin git systemd
-	test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/nix
+	YUBA_TEST_SPIRE="$$(test/parts.sh path spire)" test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/nix
 
 # Real pods: systemd as PID 1, on a real kubelet with containerd, in namespaces
 # of their own, which leave the machine as it was. As root.

@@ -19,6 +19,7 @@ let
   ];
   credentials =
     lib.optionalAttrs (cfg.usersFile != null) { users = cfg.usersFile; }
+    // lib.optionalAttrs (cfg.accessFile != null) { access = cfg.accessFile; }
     // lib.optionalAttrs (cfg.tls.certFile != null) {
       cert = cfg.tls.certFile;
       key = cfg.tls.keyFile;
@@ -48,7 +49,17 @@ in
       example = "/run/secrets/yuba-state-users";
       description = ''
         htpasswd file with bcrypt entries: who may use the server. Must not be in the Nix store.
-        Needed unless the server listens on loopback.
+        Needed unless the server listens on loopback. The server reads it when it starts.
+      '';
+    };
+
+    accessFile = mkOption {
+      type = types.nullOr types.path;
+      default = null;
+      example = "/etc/yuba-state-access";
+      description = ''
+        File of lines `USER STATES RIGHT`: who may read or write which states. `null` is every user
+        all states.
       '';
     };
 
@@ -96,7 +107,7 @@ in
       }
       {
         assertion = lib.all (file: !lib.hasPrefix builtins.storeDir (toString file)) (
-          lib.attrValues credentials
+          lib.attrValues (removeAttrs credentials [ "access" ])
         );
         message = "yuba.stateServer: usersFile, certFile and keyFile must not be in the Nix store, which everybody can read.";
       }
@@ -118,6 +129,7 @@ in
             "-retain=${toString cfg.retain}"
           ]
           ++ lib.optional (cfg.usersFile != null) "-users=%d/users"
+          ++ lib.optional (cfg.accessFile != null) "-access=%d/access"
           ++ lib.optionals (cfg.tls.certFile != null) [
             "-tls-cert=%d/cert"
             "-tls-key=%d/key"

@@ -197,12 +197,7 @@ func TestTokenCopy(t *testing.T) {
 	if unit["RuntimeDirectory"][0] != "spire-token" || unit["RuntimeDirectoryMode"][0] != "0750" || unit["Group"][0] != "spire-agent" || unit["User"] != nil || unit["UMask"][0] != "0077" {
 		t.Errorf("the unit: %v", unit)
 	}
-	const pod = `set -eu
-		mount -t tmpfs none /run
-		{ cat /etc/passwd; echo spire-agent:x:4242:4242::/:/bin/false; } >/run/passwd
-		{ cat /etc/group; echo spire-agent:x:4242:; } >/run/group
-		mount --bind /run/passwd /etc/passwd
-		mount --bind /run/group /etc/group
+	const pod = withAgentUser + `
 		hostname web
 		mkdir -p /run/yuba/spire
 		printf 'header.payload.signature' >/run/yuba/spire/token
@@ -220,11 +215,11 @@ func TestTokenCopy(t *testing.T) {
 		: >/run/yuba/spire/token
 		! $1
 		od -An -c /run/spire-token/token`
-	out, err := exec.Command("unshare", "--mount", "--uts", "sh", "-c", pod, "sh", unit["ExecStart"][0]).CombinedOutput()
+	out := isolated(t, []string{"--uts"}, pod, unit["ExecStart"][0])
 	const want = "environment\ntoken\n400 spire-agent spire-agent\n600 root root\nSPIRE_CLUSTER=fediversity-web\n" +
 		"   s   e   c   o   n   d  \\n  \\n\n   s   e   c   o   n   d  \\n  \\n\n"
-	if err != nil || string(out) != want {
-		t.Errorf("%v\n%s\nwant\n%s", err, out, want)
+	if out != want {
+		t.Errorf("%s\nwant\n%s", out, want)
 	}
 }
 
@@ -321,8 +316,11 @@ func TestUnitsFitYuba(t *testing.T) {
 		}
 	}
 	state := settings(t, units(t, s, `with' "state-server" { yuba.stateServer = {
-		enable = true; package = program ""; usersFile = "/u"; tls.certFile = "/c"; tls.keyFile = "/k"; }; }`), "yuba-state.service")
+		enable = true; package = program ""; usersFile = "/u"; accessFile = "/a"; tls.certFile = "/c"; tls.keyFile = "/k"; }; }`), "yuba-state.service")
 	check(state["ExecStart"][0])
+	dir := units(t, s, `with' "spire-node" { yuba.spireNode = { enable = true; yubaPackage = program ""; }; }`)
+	check(settings(t, dir, "spire-server.service")["ExecStartPre"][0])
+	check(settings(t, dir, "yuba-spire-sync.service")["ExecStart"][0])
 }
 
 // Every option says what it is.

@@ -6,6 +6,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -83,21 +84,24 @@ func TestCheckedPackages(t *testing.T) {
 	out, err := cmd.Output()
 	must(t, err)
 	packages := strings.Fields(string(out))[2:]
-	has := func(path string) bool {
-		for _, p := range packages {
-			if p == path {
-				return true
-			}
-		}
-		return false
-	}
 	for _, path := range []string{"fediversity.eu/yuba/method/k8s", "fediversity.eu/yuba/state", "github.com/opentofu/opentofu/yuba"} {
-		if !has(path) {
+		if !slices.Contains(packages, path) {
 			t.Errorf("%s is not tested: %q", path, packages)
 		}
 	}
-	if has("fediversity.eu/yuba/providers/kubernetes") {
-		t.Error("a test that needs a cluster is among them")
+	// What tests may share: it starts no program.
+	harmless := []string{"golden", "image", "providertest", "stateserver", "stateservers", "terminal"}
+	list := exec.Command("go", append([]string{"list", "-f", "{{.ImportPath}} {{join .TestImports \" \"}} {{join .XTestImports \" \"}}"}, packages...)...)
+	list.Dir = house(t)
+	out, err = list.Output()
+	must(t, err)
+	for line := range strings.Lines(string(out)) {
+		words := strings.Fields(line)
+		for _, path := range words[1:] {
+			if name, found := strings.CutPrefix(path, "fediversity.eu/yuba/test/"); found && !slices.Contains(harmless, name) {
+				t.Errorf("the tests of %s need %s: leave them out in nix/package.nix, or it is harmless", words[0], path)
+			}
+		}
 	}
 }
 
