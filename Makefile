@@ -1,12 +1,17 @@
 # yuba: `make demo` runs the main job on embedded defaults, `make test` the tests.
 
+# Of a source tarball: VERSION and EPOCH.
+-include release.mk
+
 GO      ?= go
 VERSION ?= 0.1.0-dev
+# The date of what is published.
+EPOCH   ?= $(or $(SOURCE_DATE_EPOCH),$(shell git log -1 --format=%ct))
 LDFLAGS  = -s -w -X main.version=$(VERSION) -X github.com/opentofu/opentofu/version.dev=no
 BUILD    = $(GO) build -ldflags '$(LDFLAGS)'
 ENGINE   = github.com/opentofu/opentofu/yuba/...
 # Tests with a tier of their own.
-TIERS    = -e /test/faults -e /test/images -e /test/nix -e /test/pods -e /test/identity -e /test/soak
+TIERS    = -e /test/faults -e /test/images -e /test/nix -e /test/pods -e /test/identity -e /test/soak -e /test/release -e /test/minimal -e /test/migrate
 
 # One set of flags for the product, its tests and its tools, or Go compiles
 # OpenTofu and Kubernetes once for each set. The race detector needs cgo.
@@ -14,7 +19,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults images spire nix test-pods race lint demo bench bench-push vendor clean soak fuzz
+.PHONY: all build test parity faults images spire nix test-pods race lint demo bench bench-push release dist test-release minimal migrate vendor clean soak fuzz
 
 all: build
 
@@ -107,8 +112,36 @@ FUZZ ?= 10s
 fuzz:
 	test/fuzz.sh $(FUZZ)
 
+# yuba where nothing is but its one file. As root.
+minimal: bin/yuba lab
+	test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/minimal
+
+# What kubectl and stock tofu with programs have deployed becomes yuba's.
+migrate: bin/yuba lab stock-tofu
+	test/packages.sh skopeo
+	test/run-tests.sh $(GO) test -count=1 -timeout 20m ./test/migrate
+
+# What is published: a static program for each platform, and for each an SBOM and
+# an archive. The bytes depend on sources, VERSION and Go version alone.
+RELEASED = $(foreach arch,amd64 arm64,dist/yuba-$(VERSION)-linux-$(arch))
+release: $(RELEASED)
+	$(GO) run ./release -version '$(VERSION)' -epoch $(EPOCH) dist
+
+.PHONY: $(RELEASED)
+$(RELEASED): dist/yuba-$(VERSION)-linux-%:
+	GOOS=linux GOARCH=$* GOAMD64=v1 GOARM64=v8.0 $(BUILD) -buildvcs=false -o $@ ./cmd/yuba
+
+# The sources of the last commit with all modules, to build without a network.
+dist:
+	release/dist.sh '$(VERSION)' $(EPOCH) dist
+
+# Both are made in two folders and compared; the tarball is built without a
+# network and without a module cache.
+test-release:
+	$(GO) test -count=1 -timeout 40m ./test/release
+
 vendor:
 	$(GO) mod vendor
 
 clean:
-	rm -rf bin vendor
+	rm -rf bin dist vendor

@@ -1,0 +1,154 @@
+// Command release makes what is published out of the programs that "make
+// release" has built: for each a software bill of materials and an archive, and
+// one list of checksums.
+//
+//	go run ./release -version 1.2.3 -epoch 1767225600 dist
+//
+// The same programs, version and epoch give the same bytes.
+package main
+
+import (
+	"crypto/sha256"
+	"debug/buildinfo"
+	"flag"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"strings"
+	"time"
+)
+
+func main() {
+	version := flag.String("version", "", "`version` of the programs")
+	epoch := flag.Int64("epoch", 0, "`seconds` since 1970: the date of everything (reproducible-builds.org)")
+	flag.Parse()
+	if flag.NArg() != 1 || *version == "" {
+		fmt.Fprintln(os.Stderr, "usage: release -version VERSION [-epoch SECONDS] DIR")
+		os.Exit(2)
+	}
+	if err := publish(flag.Arg(0), *version, time.Unix(*epoch, 0).UTC()); err != nil {
+		fmt.Fprintln(os.Stderr, "release:", err)
+		os.Exit(1)
+	}
+}
+
+// program is one of the programs that are published.
+type program struct {
+	path         string
+	goos, goarch string
+	info         *buildinfo.BuildInfo
+	sha256       [sha256.Size]byte
+	packages     []goPackage
+}
+
+// name is that of the program's file, and of all that is made of it.
+func (p *program) name() string { return filepath.Base(p.path) }
+
+// publish writes the files beside the programs DIR/yuba-VERSION-OS-ARCH.
+func publish(dir, version string, date time.Time) error {
+	programs, err := find(dir, version)
+	if err != nil {
+		return err
+	}
+	extras, err := documents(programs, date)
+	if err != nil {
+		return err
+	}
+	var names []string
+	for _, p := range programs {
+		licences, err := licenceFiles(p.packages)
+		if err != nil {
+			return err
+		}
+		bom, err := materials(p, version, date, licences)
+		if err != nil {
+			return fmt.Errorf("%s: %w", p.name(), err)
+		}
+		sbom := p.name() + ".cdx.json"
+		if err := os.WriteFile(filepath.Join(dir, sbom), bom, 0o644); err != nil {
+			return err
+		}
+		archive := p.name() + ".tar.gz"
+		if err := writeArchive(filepath.Join(dir, archive), p, date, append(append([]entry{{"sbom.cdx.json", bom, 0o644}}, licences...), extras...)); err != nil {
+			return err
+		}
+		names = append(names, p.name(), sbom, archive)
+	}
+	return writeSums(dir, names)
+}
+
+// find reads the programs of a version.
+func find(dir, version string) ([]*program, error) {
+	paths, err := filepath.Glob(filepath.Join(dir, "yuba-"+version+"-*-*"))
+	if err != nil {
+		return nil, err
+	}
+	var out []*program
+	for _, path := range paths {
+		if strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".gz") {
+			continue // of an earlier run
+		}
+		p := &program{path: path}
+		if p.info, err = buildinfo.ReadFile(path); err != nil {
+			return nil, err
+		}
+		for _, s := range p.info.Settings {
+			switch s.Key {
+			case "GOOS":
+				p.goos = s.Value
+			case "GOARCH":
+				p.goarch = s.Value
+			}
+		}
+		if p.sha256, err = digest(path); err != nil {
+			return nil, err
+		}
+		if p.packages, err = listPackages(p.info.Path, p.goos, p.goarch); err != nil {
+			return nil, err
+		}
+		out = append(out, p)
+	}
+	if len(out) == 0 {
+		return nil, fmt.Errorf("%s has no program of version %s: run 'make release'", dir, version)
+	}
+	return out, nil
+}
+
+// host is the program that this machine can run.
+func host(programs []*program) (*program, error) {
+	for _, p := range programs {
+		if p.goos == runtime.GOOS && p.goarch == runtime.GOARCH {
+			return p, nil
+		}
+	}
+	return nil, fmt.Errorf("none of the programs is for %s/%s, which is needed to make manual pages and completions", runtime.GOOS, runtime.GOARCH)
+}
+
+func digest(path string) (sum [sha256.Size]byte, err error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return sum, err
+	}
+	defer f.Close()
+	h := sha256.New()
+	if _, err := io.Copy(h, f); err != nil {
+		return sum, err
+	}
+	h.Sum(sum[:0])
+	return sum, nil
+}
+
+// writeSums writes SHA256SUMS, for "sha256sum -c".
+func writeSums(dir string, names []string) error {
+	var b strings.Builder
+	for _, name := range names {
+		sum, err := digest(filepath.Join(dir, name))
+		if err != nil {
+			return err
+		}
+		fmt.Fprintf(&b, "%x  %s\n", sum, name)
+	}
+	return os.WriteFile(filepath.Join(dir, "SHA256SUMS"), []byte(b.String()), 0o644)
+}
