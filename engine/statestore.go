@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"os"
 	"strings"
 	"sync"
 	"time"
@@ -149,6 +150,10 @@ func (c *stateClient) Lock(ctx context.Context, info *statemgr.LockInfo) (string
 	c.mu.Lock()
 	b, ok := c.info[info.ID]
 	if !ok {
+		if strings.HasPrefix(info.Who, "@") {
+			// In a container the user may have no name.
+			info.Who = fmt.Sprintf("uid %d%s", os.Getuid(), info.Who)
+		}
 		b = info.Marshal()
 		c.info[info.ID] = b
 	}

@@ -21,6 +21,8 @@ import (
 	"strings"
 	"sync/atomic"
 	"time"
+
+	"fediversity.eu/yuba/internal/trust"
 )
 
 const (
@@ -156,6 +158,9 @@ func (c *Client) failed(r request, err error) error {
 	var ue *url.Error
 	if errors.As(err, &ue) { // it repeats the URL
 		err = ue.Err
+	}
+	if trust.Unknown(err) {
+		err = fmt.Errorf("%w: give it in TF_HTTP_CLIENT_CA_CERTIFICATE_PEM, or %s", err, trust.Advice())
 	}
 	if clean := c.scrub(err.Error()); clean != err.Error() {
 		err = errors.New(clean)

@@ -29,6 +29,8 @@ import (
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+
+	"fediversity.eu/yuba/internal/trust"
 )
 
 const (
@@ -510,6 +512,9 @@ type UnreachableError struct {
 }
 
 func (e *UnreachableError) Error() string {
+	if trust.Unknown(e.Err) {
+		return fmt.Sprintf("the certificate of the API server %s is signed by an authority that is not known here: name it as certificate-authority in the kubeconfig, or %s", e.Server, trust.Advice())
+	}
 	return fmt.Sprintf("no answer from the API server %s: %v: check the server address in the kubeconfig and the network", e.Server, e.Err)
 }
 

@@ -16,6 +16,8 @@ import (
 	"unicode"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"fediversity.eu/yuba/internal/trust"
 )
 
 // Explain says in a sentence what went wrong with the registry, and in another one what to do. Neither has a URL
@@ -24,7 +26,6 @@ import (
 func Explain(err error, host, credentials string) (what, todo string) {
 	var (
 		plain   *plainError
-		unknown x509.UnknownAuthorityError
 		badHost x509.HostnameError
 		invalid x509.CertificateInvalidError
 		status  *transport.Error
@@ -40,8 +41,9 @@ func Explain(err error, host, credentials string) (what, todo string) {
 		return fmt.Sprintf("the registry %s was not asked: %s", host, local), ""
 	case errors.As(err, &away):
 		return away.Error(), "If the host is the registry's own, list it in the provider's upload_hosts (uploadHosts in a group file)."
-	case errors.As(err, &unknown):
-		return fmt.Sprintf("the certificate of %s is signed by an authority that is not known here", host), "Name its CA with ca_file."
+	case trust.Unknown(err):
+		return fmt.Sprintf("the certificate of %s is signed by an authority that is not known here", host),
+			"Name its CA with ca_file (registry.caFile in a group file), or " + trust.Advice() + "."
 	case errors.As(err, &badHost):
 		return fmt.Sprintf("the certificate of %s is not for this name: %s", host, clean(badHost.Error())), "Use the name of the certificate."
 	case errors.As(err, &invalid):
