@@ -3,7 +3,6 @@ package kubernetes
 import (
 	"context"
 	"errors"
-	"fmt"
 	"slices"
 	"strings"
 
@@ -101,12 +100,16 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 		resp.Diagnostics.AddError("Cannot plan "+id.label(), err.Error())
 		return
 	}
-	if !whole || replaced {
+	if replaced || !whole && state != nil {
 		return
 	}
 	x := &applied{id: id, kind: k, manifest: manifest, force: r.force(plan), dryRun: true, memory: mem, drifted: n.Drifted}
 	if state == nil {
 		if k.Namespaced && !r.namespaceReady(ctx, id.namespace) {
+			return
+		}
+		if !whole {
+			r.adopts(ctx, x, nil, &resp.Diagnostics)
 			return
 		}
 	} else {
@@ -116,10 +119,13 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	answer, warnings, err := x.apply(ctx, r.client)
 	if err != nil {
 		if fields := client.ImmutableFields(err); len(fields) > 0 {
-			if state != nil {
-				plan["uid"] = unknownString
-				replace(resp, immutablePaths(fields, state, plan)...)
+			if state == nil {
+				resp.Diagnostics.AddError(id.label()+" exists and can't be adopted", redactor(manifest)(err.Error())+
+					"\nThe API server never changes this of an existing object. Let the configuration say what the object has, or delete the object with all that it holds.")
+				return
 			}
+			plan["uid"] = unknownString
+			replace(resp, immutablePaths(fields, state, plan)...)
 			return
 		}
 		if client.NoAnswer(err) {
@@ -135,9 +141,7 @@ func (r *objectResource) ModifyPlan(ctx context.Context, req resource.ModifyPlan
 	if state == nil {
 		// What a dry run would make has no resource version.
 		if metaString(answer, "resourceVersion") != "" {
-			resp.Diagnostics.AddWarning(id.label()+" exists and will be adopted", fmt.Sprintf(
-				"It was made at %s; its field managers are %s. The apply changes it in place, and a destroy deletes it.",
-				metaString(answer, "creationTimestamp"), managers(answer, r.client.FieldManager())))
+			r.adopts(ctx, x, answer, &resp.Diagnostics)
 		}
 		return
 	}
