@@ -1,9 +1,6 @@
 package e2e
 
 import (
-	"archive/zip"
-	"bytes"
-	"context"
 	"crypto/tls"
 	"crypto/x509"
 	"encoding/base64"
@@ -17,212 +14,17 @@ import (
 	"net/http/httputil"
 	"net/url"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"strconv"
 	"strings"
-	"sync"
-	"syscall"
 	"testing"
 	"time"
 
 	"golang.org/x/crypto/bcrypt"
 
+	"fediversity.eu/yuba/test/canary"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/world"
 )
-
-// canaries are the secrets that commands are given, by what they are for.
-type canaries map[string]string
-
-// found names the secrets that are in data, also inside of base64.
-func (c canaries) found(data []byte) []string {
-	var out []string
-	for name, secret := range c {
-		for _, form := range forms(secret) {
-			if bytes.Contains(data, []byte(form)) {
-				out = append(out, name)
-				break
-			}
-		}
-	}
-	return out
-}
-
-// forms are a text and what every base64 of something that contains it has in
-// it: the text may begin at any of three places in a group of three bytes.
-func forms(secret string) []string {
-	out := []string{secret}
-	for before := range 3 {
-		code := base64.StdEncoding.EncodeToString([]byte(strings.Repeat("x", before) + secret))
-		code = code[(before*8+5)/6 : len(code)-4] // without what depends on the neighbours
-		out = append(out, code, strings.NewReplacer("+", "-", "/", "_").Replace(code))
-	}
-	return out
-}
-
-func TestFormsOfASecretAreFound(t *testing.T) {
-	c := canaries{"password": "canary-of-the-test"}
-	for _, text := range []string{"canary-of-the-test", "user:canary-of-the-test", "me:canary-of-the-test!", `{"a":"canary-of-the-test"}`} {
-		for _, data := range []string{text, base64.StdEncoding.EncodeToString([]byte(text)), base64.RawURLEncoding.EncodeToString([]byte(text))} {
-			if len(c.found([]byte(data))) != 1 {
-				t.Errorf("the secret in %q is not found", data)
-			}
-		}
-	}
-}
-
-// files fails when a secret is in one of the files, or in a part of one that
-// is a ZIP archive, as plan files are.
-func (c canaries) files(t *testing.T, paths ...string) {
-	t.Helper()
-	for _, path := range paths {
-		data, err := os.ReadFile(path)
-		if err != nil {
-			t.Fatal(err)
-		}
-		if len(data) == 0 {
-			t.Errorf("%s is empty: nothing was tested", path)
-		}
-		if found := c.found(data); found != nil {
-			t.Errorf("%s has the %s", path, found)
-		}
-		archive, err := zip.NewReader(bytes.NewReader(data), int64(len(data)))
-		if err != nil {
-			continue
-		}
-		for _, f := range archive.File {
-			r, err := f.Open()
-			if err != nil {
-				t.Fatal(err)
-			}
-			part, err := io.ReadAll(r)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if found := c.found(part); found != nil {
-				t.Errorf("%s in %s has the %s", f.Name, path, found)
-			}
-		}
-	}
-}
-
-// look looks at all processes and says what is wrong: the process pid must have no
-// child, no other process may have a secret in its environment, and none in its
-// arguments. Each process is looked at a few times, as counted in seen: right
-// after its start it still is what its parent was.
-func (c canaries) look(pid int, seen map[int]int) ([]string, error) {
-	entries, err := os.ReadDir("/proc")
-	if err != nil {
-		return nil, err
-	}
-	var wrong []string
-	for _, e := range entries {
-		other, err := strconv.Atoi(e.Name())
-		if err != nil || seen[other] == 5 {
-			continue
-		}
-		seen[other]++
-		read := func(name string) []byte {
-			data, _ := os.ReadFile(filepath.Join("/proc", e.Name(), name)) // it may have ended
-			return data
-		}
-		stat, arguments := read("stat"), read("cmdline")
-		if fields := strings.Fields(string(stat[bytes.LastIndexByte(stat, ')')+1:])); len(fields) > 1 && fields[1] == strconv.Itoa(pid) {
-			wrong = append(wrong, fmt.Sprintf("yuba has a child: %q", arguments))
-		}
-		if found := c.found(arguments); found != nil {
-			wrong = append(wrong, fmt.Sprintf("the %s: in the arguments of process %d", found, other))
-		}
-		if other == pid {
-			continue
-		}
-		if found := c.found(read("environ")); found != nil {
-			wrong = append(wrong, fmt.Sprintf("the %s: in the environment of %q", found, arguments))
-		}
-	}
-	return wrong, nil
-}
-
-func TestChildAndSecretsOfAProcessAreSeen(t *testing.T) {
-	c := canaries{"password": "canary-of-the-other-test", "argument": "canary-of-this-test"}
-	cmd := exec.Command(world.Program(t), "state", "passwd", c["argument"])
-	cmd.Env = []string{"PASSWORD=" + c["password"]}
-	stdin, err := cmd.StdinPipe() // it waits for the password
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	defer cmd.Wait()
-	defer stdin.Close()
-	for _, want := range []string{"yuba has a child", "[argument]: in the arguments", "[password]: in the environment"} {
-		world.Eventually(t, want, func() bool {
-			wrong, err := c.look(os.Getpid(), map[int]int{})
-			if err != nil {
-				t.Fatal(err)
-			}
-			return strings.Contains(strings.Join(wrong, "\n"), want)
-		})
-	}
-}
-
-// watch looks again and again until ctx ends.
-func (c canaries) watch(ctx context.Context, t *testing.T, pid int) {
-	seen := map[int]int{}
-	for {
-		wrong, err := c.look(pid, seen)
-		if err != nil {
-			t.Error(err)
-			return
-		}
-		for _, w := range wrong {
-			t.Error(w)
-		}
-		select {
-		case <-ctx.Done():
-			return
-		case <-time.After(5 * time.Millisecond):
-		}
-	}
-}
-
-// run runs a command of the world under watch, and looks for secrets in what it
-// says. during, when given, is called while it runs, with what it has said so far.
-func (c canaries) run(t *testing.T, w *world.World, code int, during func(*world.Text), args ...string) world.Result {
-	t.Helper()
-	var stdout, stderr world.Text
-	cmd := w.Command(args...)
-	cmd.Stdout, cmd.Stderr = &stdout, &stderr
-	cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	if err := cmd.Start(); err != nil {
-		t.Fatal(err)
-	}
-	ctx, stop := context.WithCancel(t.Context())
-	var watcher sync.WaitGroup
-	watcher.Go(func() { c.watch(ctx, t, cmd.Process.Pid) })
-	if during != nil {
-		during(&stderr)
-	}
-	cmd.Wait()
-	stop()
-	watcher.Wait()
-	r := world.Result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}
-	if found := c.found([]byte(r.Stdout)); found != nil {
-		t.Errorf("yuba %q tells the %s on stdout", args, found)
-	}
-	if found := c.found([]byte(r.Stderr)); found != nil {
-		t.Errorf("yuba %q (TF_LOG=%s) tells the %s on stderr", args, w.Env["TF_LOG"], found)
-	}
-	if r.Code != code {
-		if w.Env["TF_LOG"] != "" {
-			r.Stderr = r.Stderr[max(0, len(r.Stderr)-5000):]
-		}
-		t.Fatalf("yuba %q: want exit code %d, got %v", args, code, r)
-	}
-	return r
-}
 
 // nodesPull gives one address to a registry that asks for TLS and a password,
 // and to the cluster's nodes, which know neither: what comes in clear is a
@@ -295,7 +97,7 @@ func nodesPull(t *testing.T, r *lab.Registry, user, password string) (address st
 func TestSecretsStaySecret(t *testing.T) {
 	t.Parallel()
 	w := world.New(t)
-	secret := canaries{
+	secret := canary.Secrets{
 		"password of the registry":     "canary-8Qm2-registry-password",
 		"password of the state server": "canary-3Vx7-state-password",
 	}
@@ -359,7 +161,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	w.Env["TF_HTTP_CLIENT_CA_CERTIFICATE_PEM"] = string(pem)
 	w.Env["TF_HTTP_RETRY_MAX"] = "0"
 
-	run := func(code int, args ...string) world.Result { t.Helper(); return secret.run(t, w, code, nil, args...) }
+	run := func(code int, args ...string) world.Result { t.Helper(); return secret.Run(t, w, code, nil, args...) }
 	traced := func(code int, args ...string) world.Result {
 		t.Helper()
 		w.Env["TF_LOG"] = "trace"
@@ -394,7 +196,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	traced(2, "k8s", "plan", "-detailed-exitcode", "-out=group.plan")
 	run(0, "k8s", "show", "group.plan")
 	run(0, "k8s", "show", "-json", "group.plan")
-	secret.files(t, filepath.Join(w.Dir, "group.plan"))
+	secret.Files(t, filepath.Join(w.Dir, "group.plan"))
 	traced(0, "k8s", "apply", "group.plan")
 	run(0, "k8s", "plan", "-detailed-exitcode", "-json")
 	w.Group(node("web", "two"))
@@ -410,12 +212,12 @@ func TestSecretsStaySecret(t *testing.T) {
 		run(0, args...)
 	}
 	run(0, "k8s", "export", "graph")
-	secret.files(t, filepath.Join(w.Dir, "graph", "main.tf"))
+	secret.Files(t, filepath.Join(w.Dir, "graph", "main.tf"))
 
 	// The state server dies in the middle of an apply.
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "three", ReadyAfter: 3 * time.Second}})
 	w.Env["TF_LOG"] = "trace"
-	secret.run(t, w, 1, func(said *world.Text) {
+	secret.Run(t, w, 1, func(said *world.Text) {
 		world.Eventually(t, "rollout", func() bool { return strings.Contains(said.String(), ": 0/1 ready") })
 		if err := server.Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
@@ -423,7 +225,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	}, "k8s", "apply", "-auto-approve")
 	delete(w.Env, "TF_LOG")
 	errored := filepath.Join(w.Dir, "errored.tfstate")
-	secret.files(t, errored, server.Log)
+	secret.Files(t, errored, server.Log)
 	server = world.StartStateServer(t, states, "-users="+users, "-tls-cert="+cert, "-tls-key="+key,
 		"-listen="+strings.TrimPrefix(server.Address, "https://"))
 	_, id, found := strings.Cut(run(1, "k8s", "plan").Stderr, "ID:")
@@ -452,7 +254,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	says(t, traced(1, "k8s", "plan"), "refused")
 	w.Env["TF_HTTP_ADDRESS"] = address(strings.TrimPrefix(server.Address, "https://"))
 	traced(0, "k8s", "plan", "-out=encrypted.plan")
-	secret.files(t, filepath.Join(w.Dir, "encrypted.plan"))
+	secret.Files(t, filepath.Join(w.Dir, "encrypted.plan"))
 	traced(0, "k8s", "apply", "encrypted.plan")
 	run(0, "k8s", "show")
 	run(0, "k8s", "destroy", "-auto-approve")
@@ -471,5 +273,5 @@ func TestSecretsStaySecret(t *testing.T) {
 	if err != nil || len(kept) < 5 {
 		t.Errorf("the state server keeps %q (%v)", kept, err)
 	}
-	secret.files(t, append(kept, server.Log)...)
+	secret.Files(t, append(kept, server.Log)...)
 }
