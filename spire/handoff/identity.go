@@ -58,7 +58,7 @@ func ServerID(trustDomain string) string { return "spiffe://" + trustDomain + "/
 func ParseDropFile(name string) (Identity, bool) {
 	rest, ok := strings.CutSuffix(name, ".json")
 	namespace, node, both := strings.Cut(rest, ".")
-	ok = ok && both && label.MatchString(namespace) && label.MatchString(node)
+	ok = ok && both && dnsLabel(namespace) && dnsLabel(node)
 	if !ok {
 		return Identity{}, false
 	}
@@ -68,7 +68,7 @@ func ParseDropFile(name string) (Identity, bool) {
 // ParseKubeconfigFile is the namespace whose kubeconfig has that name.
 func ParseKubeconfigFile(name string) (namespace string, _ bool) {
 	namespace, ok := strings.CutSuffix(name, ".kubeconfig")
-	if !ok || !label.MatchString(namespace) {
+	if !ok || !dnsLabel(namespace) {
 		return "", false
 	}
 	return namespace, true
@@ -78,7 +78,7 @@ func ParseKubeconfigFile(name string) (namespace string, _ bool) {
 func ParseEntry(id string) (Identity, bool) {
 	words := strings.Split(id, ".")
 	if len(words) != 4 || words[0]+"." != EntryPrefix || (words[3] != "alias" && words[3] != "host") ||
-		!label.MatchString(words[1]) || !label.MatchString(words[2]) {
+		!dnsLabel(words[1]) || !dnsLabel(words[2]) {
 		return Identity{}, false
 	}
 	return Identity{words[1], words[2]}, true

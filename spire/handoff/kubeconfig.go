@@ -116,10 +116,10 @@ func (k Kubeconfig) check() error {
 			return fmt.Errorf("certificate authority: %w", err)
 		}
 	}
-	if k.TLSServerName != "" && !serverName.MatchString(k.TLSServerName) {
+	if k.TLSServerName != "" && !named(k.TLSServerName, 253, letter, ".:-") {
 		return errors.New("the name in the API server's certificate is not a host name")
 	}
-	if !bearer.MatchString(k.Token) {
+	if !within(k.Token, MaxSize, letter+"._~+/=-") {
 		return errors.New("the token is missing or is not one (RFC 6750)")
 	}
 	return nil

@@ -7,6 +7,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"strconv"
+	"strings"
 	"syscall"
 	"time"
 
@@ -42,6 +44,9 @@ func Signal(ctx context.Context, pid int, file string, patience time.Duration, a
 	if err := alive(ctx); err != nil {
 		return err
 	}
+	if err := catches(pid); err != nil {
+		return err
+	}
 	// The file and not its name: a file that takes its place is another one's business.
 	reads, err := watch.Start(filepath.Clean(file), watch.Closed)
 	if err != nil {
@@ -69,4 +74,22 @@ func Signal(ctx context.Context, pid int, file string, patience time.Duration, a
 		case <-again.C:
 		}
 	}
+}
+
+// catches fails unless the process has a handler of SIGUSR1: others would end of
+// it, such as a proxy that listens in the server's place.
+func catches(pid int) error {
+	status, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
+	if err != nil {
+		return fmt.Errorf("the SPIRE server's process %d: %w", pid, err)
+	}
+	for line := range strings.Lines(string(status)) {
+		if mask, ok := strings.CutPrefix(line, "SigCgt:"); ok {
+			bits, err := strconv.ParseUint(strings.TrimSpace(mask), 16, 64)
+			if err == nil && bits&(1<<(syscall.SIGUSR1-1)) != 0 {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("process %d listens on the SPIRE server's socket and would end by SIGUSR1: it is no SPIRE server", pid)
 }

@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"os/exec"
 	"os/signal"
 	"path/filepath"
 	"strings"
@@ -79,5 +80,35 @@ func TestNoSignalForAProcessThatIsNotTheServer(t *testing.T) {
 	}
 	if err := Signal(t.Context(), os.Getpid(), filepath.Join(t.TempDir(), "none"), time.Minute, fine); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("without a file: %v", err)
+	}
+}
+
+// Something else may listen in the server's place; SIGUSR1 would end it.
+func TestAProcessThatWouldEndBySIGUSR1DoesNotGetIt(t *testing.T) {
+	cat := exec.Command("cat")
+	stdin, err := cat.StdinPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	stdout, err := cat.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := cat.Start(); err != nil {
+		t.Fatal(err)
+	}
+	// It runs, and what Go does before it is over.
+	if _, err := stdin.Write([]byte("x")); err != nil {
+		t.Fatal(err)
+	}
+	if _, err := stdout.Read(make([]byte, 1)); err != nil {
+		t.Fatal(err)
+	}
+	if err := Signal(t.Context(), cat.Process.Pid, file(t), time.Minute, fine); err == nil || !strings.Contains(err.Error(), "no SPIRE server") {
+		t.Errorf("%v", err)
+	}
+	stdin.Close()
+	if err := cat.Wait(); err != nil {
+		t.Errorf("it ended with %v", err)
 	}
 }

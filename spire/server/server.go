@@ -120,21 +120,21 @@ func (s *Server) Entries(ctx context.Context) ([]*types.Entry, error) {
 	})
 }
 
-// Agents are the ids of all agents that the node attestor has attested, without
-// those that are banned.
+// Agents are the ids of the agents that the node attestor has attested, without
+// those that somebody has banned.
 func (s *Server) Agents(ctx context.Context, attestor string) ([]*types.SPIFFEID, error) {
 	client := agentv1.NewAgentClient(s.conn)
 	agents, err := pages("listing the agents", func(token string) ([]*types.Agent, string, error) {
 		r, err := client.ListAgents(ctx, &agentv1.ListAgentsRequest{
 			Filter:     &agentv1.ListAgentsRequest_Filter{ByAttestationType: attestor},
-			OutputMask: &types.AgentMask{AttestationType: true},
+			OutputMask: &types.AgentMask{AttestationType: true, Banned: true},
 			PageSize:   page, PageToken: token,
 		})
 		return r.GetAgents(), r.GetNextPageToken(), err
 	})
 	var out []*types.SPIFFEID
 	for _, a := range agents {
-		if a.AttestationType == attestor {
+		if a.AttestationType == attestor && !a.Banned {
 			out = append(out, a.Id)
 		}
 	}

@@ -92,9 +92,10 @@ func Run(ctx context.Context, o Options) error {
 	var failure string
 	for ctx.Err() == nil {
 		if changes == nil {
-			// Without a watch there are still the intervals.
+			// Without a watch there are still the intervals; a pass says what is
+			// wrong with the directory.
 			if changes, err = watch.Start(o.Dir, watch.Changed); err != nil {
-				s.Log.Warn("changes of the drop directory are seen late", "error", err)
+				changes = nil
 			}
 		}
 		wait := o.Interval
@@ -125,10 +126,6 @@ func Run(ctx context.Context, o Options) error {
 			if !ok { // the directory is gone, or another one is in its place
 				changes.Stop()
 				changes = nil
-				select {
-				case <-ctx.Done():
-				case <-timer.C:
-				}
 			}
 		}
 		timer.Stop()

@@ -350,6 +350,15 @@ func TestRunFollowsTheDirectory(t *testing.T) {
 	until(4)
 	p.retire(t, "shop")
 	until(0)
+	// Another directory in the place of this one.
+	if err := os.Rename(p.o.Dir, p.o.Dir+".away"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Mkdir(p.o.Dir, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p.receive(t, "shop", "web")
+	until(2)
 	cancel()
 	if err := <-ended; !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)

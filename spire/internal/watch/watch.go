@@ -57,13 +57,13 @@ func Start(path string, mask uint32) (*Watch, error) {
 	return &Watch{Events: events, file: file}, nil
 }
 
-// gone tells whether one of the events is the last one. An event is wd, mask,
+// gone tells whether one of the events says that the path leads elsewhere now. An event is wd, mask,
 // cookie and the length of the name behind it, of 32 bits each.
 func gone(events []byte) bool {
 	for len(events) >= unix.SizeofInotifyEvent {
 		mask := binary.NativeEndian.Uint32(events[4:])
 		name := binary.NativeEndian.Uint32(events[12:])
-		if mask&unix.IN_IGNORED != 0 {
+		if mask&(unix.IN_IGNORED|unix.IN_MOVE_SELF) != 0 {
 			return true
 		}
 		events = events[min(unix.SizeofInotifyEvent+int(name), len(events)):]
