@@ -1,13 +1,12 @@
 package spire_test
 
 import (
-	"bytes"
 	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
-	"encoding/json"
+	"encoding/base64"
 	"encoding/pem"
 	"fmt"
 	"math/big"
@@ -24,6 +23,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/tools/clientcmd"
+	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"fediversity.eu/yuba/providers/spire"
 	"fediversity.eu/yuba/spire/handoff"
@@ -135,7 +135,24 @@ func authority(t testing.TB, name string) string {
 // account makes the service account that the graph makes before the hand-off.
 func account(t *testing.T, l *lab.Lab, namespace string) {
 	t.Helper()
-	l.Kubectl(t, "create", "serviceaccount", "spire-server", "-n", namespace)
+	create(t, l, "serviceaccounts", namespace, map[string]any{"kind": "ServiceAccount", "metadata": map[string]any{"name": "spire-server"}})
+}
+
+func create(t *testing.T, l *lab.Lab, resource, namespace string, object map[string]any) {
+	t.Helper()
+	object["apiVersion"] = "v1"
+	_, err := l.Client(t).Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).Namespace(namespace).
+		Create(t.Context(), &unstructured.Unstructured{Object: object}, metav1.CreateOptions{})
+	must(t, err)
+}
+
+// secret is the Secret of the service account's token.
+func secret(t *testing.T, l *lab.Lab, namespace string) *unstructured.Unstructured {
+	t.Helper()
+	got, err := l.Client(t).Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(namespace).
+		Get(t.Context(), "spire-server-token", metav1.GetOptions{})
+	must(t, err)
+	return got
 }
 
 func wants(t *testing.T, text string, words ...string) {
@@ -160,6 +177,7 @@ func apply(t *testing.T, r *providertest.Resource, config values, action string)
 }
 
 func TestServer(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	read := func(config values) (values, string) {
 		v, diags := n.core().Read(t.Context(), "spire_server", config)
@@ -193,6 +211,7 @@ func TestServer(t *testing.T) {
 
 // Where the spire node can't be reached there is no plan.
 func TestNoWay(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	other, _ := sshd.Key(t, t.TempDir(), "other")
 	l, err := net.Listen("tcp", "127.0.0.1:0")
@@ -256,21 +275,20 @@ func who(t *testing.T, config string) string {
 }
 
 // kubeconfig writes the lab's, changed.
-func kubeconfig(t *testing.T, l *lab.Lab, change func(cluster map[string]any)) string {
+func kubeconfig(t *testing.T, l *lab.Lab, change func(*clientcmdapi.Cluster)) string {
 	t.Helper()
-	text := l.Kubectl(t, "config", "view", "--raw", "--flatten", "-o", "json")
-	var config map[string]any
-	must(t, json.Unmarshal([]byte(text), &config))
-	change(config["clusters"].([]any)[0].(map[string]any)["cluster"].(map[string]any))
-	data, err := json.Marshal(config)
+	config, err := clientcmd.LoadFromFile(l.Kubeconfig)
 	must(t, err)
+	must(t, clientcmdapi.FlattenConfig(config))
+	change(config.Clusters[config.Contexts[config.CurrentContext].Cluster])
 	path := filepath.Join(t.TempDir(), "kubeconfig")
-	must(t, os.WriteFile(path, data, 0o600))
+	must(t, clientcmd.WriteToFile(*config, path))
 	return path
 }
 
 // The hand-off from its first apply to its end: what changes it, and what doesn't.
 func TestHandoff(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	account(t, l, ns)
@@ -304,7 +322,7 @@ func TestHandoff(t *testing.T) {
 	must(t, err)
 	must(t, os.WriteFile(key, data, 0o600))
 	n.env["SSH_PRIVATE_KEY_FILE"], n.env["SSH_USER"] = key, n.ssh.User
-	n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(map[string]any) {})
+	n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(*clientcmdapi.Cluster) {})
 	apply(t, r, values{"machine_id": machine, "namespace": ns, "nodes": []string{"db", "web"}}, "no-op")
 	if len(r.Refresh(t.Context())) > 0 || n.calls() != "" {
 		t.Error("a refresh asks the spire node")
@@ -317,8 +335,8 @@ func TestHandoff(t *testing.T) {
 		"the machine":    func() { config["machine_id"] = strings.Repeat("f", 32) },
 		"the API server": func() { n.env["K8S_SPIRE_API_SERVER"] = "https://api.example:6443/" },
 		"the authorities": func() {
-			n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(c map[string]any) {
-				c["certificate-authority-data"] = append(decode(t, c["certificate-authority-data"]), authority(t, "next")...)
+			n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(c *clientcmdapi.Cluster) {
+				c.CertificateAuthorityData = append(c.CertificateAuthorityData, authority(t, "next")...)
 			})
 		},
 	} {
@@ -337,8 +355,8 @@ func TestHandoff(t *testing.T) {
 	}
 
 	// Another name in the certificate is no other hand-off, and is handed over.
-	n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(c map[string]any) {
-		c["certificate-authority-data"], c["tls-server-name"] = []byte(k.CA), "kubernetes.default.svc"
+	n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(c *clientcmdapi.Cluster) {
+		c.CertificateAuthorityData, c.TLSServerName = []byte(k.CA), "kubernetes.default.svc"
 	})
 	apply(t, r, config, "update")
 	if k, err = handoff.ParseKubeconfig([]byte(n.received().Kubeconfig)); err != nil || k.TLSServerName != "kubernetes.default.svc" || n.calls() != "spire receive" {
@@ -368,19 +386,10 @@ func TestHandoff(t *testing.T) {
 	}
 }
 
-// decode takes base64 in JSON apart.
-func decode(t *testing.T, v any) []byte {
-	t.Helper()
-	data, err := json.Marshal(v)
-	must(t, err)
-	var out []byte
-	must(t, json.Unmarshal(data, &out))
-	return out
-}
-
 // A connection that is cut, before the spire node has done something or after, is made again; a hand-off of which nothing
 // is known is in the state, to be made again or taken back.
 func TestCuts(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	account(t, l, ns)
@@ -389,7 +398,7 @@ func TestCuts(t *testing.T) {
 	config := values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}}
 	for _, moment := range []string{"before", "after"} {
 		t.Run(moment, func(t *testing.T) {
-			once := "rm " + moment + "; kill -9 $PPID; sleep 5"
+			once := "rm " + moment + "; kill -9 $PPID; exit"
 			r := n.core().Resource("spire_handoff")
 			n.write(moment, once)
 			apply(t, r, config, "create")
@@ -402,7 +411,7 @@ func TestCuts(t *testing.T) {
 				t.Error(calls)
 			}
 
-			n.write(moment, "kill -9 $PPID; sleep 5")
+			n.write(moment, "kill -9 $PPID; exit")
 			p := r.Plan(t.Context(), config)
 			errs := providertest.Errors(p.Apply(t.Context(), nil))
 			wants(t, errs, "not taken the hand-off", "the connection was cut", "Apply again")
@@ -437,10 +446,11 @@ func TestCuts(t *testing.T) {
 		defer os.Remove(filepath.Join(n.dir, "before"))
 		errs := providertest.Errors(r.Plan(t.Context(), config).Apply(t.Context(), nil))
 		wants(t, errs, "isn't shown")
-		token := l.Kubectl(t, "get", "secret", "spire-server-token", "-n", ns, "-o", "jsonpath={.data.token}")
-		secret := decode(t, token)
-		for i := 0; i+16 <= len(secret); i++ {
-			if bytes.Contains([]byte(errs), secret[i:i+16]) {
+		encoded, _, _ := unstructured.NestedString(secret(t, l, ns).Object, "data", "token")
+		token, err := base64.StdEncoding.DecodeString(encoded)
+		must(t, err)
+		for i := 0; i+16 <= len(token); i++ {
+			if strings.Contains(errs, string(token[i:i+16])) {
 				t.Fatalf("the error shows the token: %s", errs)
 			}
 		}
@@ -449,11 +459,14 @@ func TestCuts(t *testing.T) {
 
 // The Secret is made once and never taken from others.
 func TestSecrets(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	n := newNode(t)
 	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
-	secret := func(kind, owner string) string {
-		return `{"apiVersion": "v1", "kind": "Secret", "type": "` + kind + `", "metadata": {"name": "spire-server-token", "annotations": {"kubernetes.io/service-account.name": "` + owner + `"}}}`
+	make := func(t *testing.T, ns, kind, owner string) {
+		account(t, l, ns)
+		create(t, l, "secrets", ns, map[string]any{"kind": "Secret", "type": kind, "metadata": map[string]any{
+			"name": "spire-server-token", "annotations": map[string]any{"kubernetes.io/service-account.name": owner}}})
 	}
 	handOver := func(t *testing.T, ns string) string {
 		r := n.core().Resource("spire_handoff")
@@ -469,28 +482,25 @@ func TestSecrets(t *testing.T) {
 	}
 	t.Run("one that is right", func(t *testing.T) {
 		ns := l.Namespace(t)
-		account(t, l, ns)
-		l.Apply(t, ns, secret("kubernetes.io/service-account-token", "spire-server"))
-		uid := l.Kubectl(t, "get", "secret", "spire-server-token", "-n", ns, "-o", "jsonpath={.metadata.uid}")
+		make(t, ns, "kubernetes.io/service-account-token", "spire-server")
+		uid := secret(t, l, ns).GetUID()
 		for range 2 {
 			if errs := handOver(t, ns); errs != "" {
 				t.Fatal(errs)
 			}
 		}
-		if l.Kubectl(t, "get", "secret", "spire-server-token", "-n", ns, "-o", "jsonpath={.metadata.uid}") != uid {
+		if secret(t, l, ns).GetUID() != uid {
 			t.Error("there is another one")
 		}
 	})
 	t.Run("of another type", func(t *testing.T) {
 		ns := l.Namespace(t)
-		account(t, l, ns)
-		l.Apply(t, ns, secret("Opaque", "spire-server"))
+		make(t, ns, "Opaque", "spire-server")
 		wants(t, handOver(t, ns), ns+"/spire-server-token", `"Opaque"`, "delete or rename")
 	})
 	t.Run("of another account", func(t *testing.T) {
 		ns := l.Namespace(t)
-		account(t, l, ns)
-		l.Apply(t, ns, secret("kubernetes.io/service-account-token", "default"))
+		make(t, ns, "kubernetes.io/service-account-token", "default")
 		wants(t, handOver(t, ns), ns+"/spire-server-token", `"default"`, "delete or rename")
 	})
 	t.Run("no account", func(t *testing.T) {
@@ -504,6 +514,7 @@ func TestSecrets(t *testing.T) {
 
 // What is imported is handed over again, in place.
 func TestImport(t *testing.T) {
+	t.Parallel()
 	l := lab.Start(t)
 	ns := l.Namespace(t)
 	account(t, l, ns)
@@ -528,6 +539,7 @@ func TestImport(t *testing.T) {
 
 // What the plan can know to be wrong, it says.
 func TestBadPlans(t *testing.T) {
+	t.Parallel()
 	n := newNode(t)
 	config := filepath.Join(t.TempDir(), "kubeconfig")
 	ca := authority(t, "ca")
@@ -587,6 +599,7 @@ func TestBadPlans(t *testing.T) {
 
 // What the schema promises to configurations and to other tools.
 func TestSchema(t *testing.T) {
+	t.Parallel()
 	got := providertest.Describe(newNode(t).core().Schema())
 	want := `provider version 0
   command String optional
