@@ -11,6 +11,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"time"
 
 	"golang.org/x/crypto/ssh"
@@ -30,18 +31,23 @@ type Node struct {
 	Command  string            // what runs yuba there, "" for DefaultCommand
 }
 
+// Patterns, compiled at their first use: most runs reach no spire node.
 var (
-	host    = regexp.MustCompile(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
-	user    = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
-	command = regexp.MustCompile(`^[A-Za-z0-9_./+][A-Za-z0-9_./+=-]*( [A-Za-z0-9_./+=-]+)*$`)
-	jump    = regexp.MustCompile(`^([A-Za-z0-9_][A-Za-z0-9._-]{0,63}@)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
-	known   = regexp.MustCompile(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[a-z0-9]([a-z0-9.-]*[a-z0-9])?\]:[1-9][0-9]{0,4})$`)
+	host    = pattern(`^[a-z0-9]([a-z0-9-]*[a-z0-9])?(\.[a-z0-9]([a-z0-9-]*[a-z0-9])?)*$`)
+	user    = pattern(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,63}$`)
+	command = pattern(`^[A-Za-z0-9_./+][A-Za-z0-9_./+=-]*( [A-Za-z0-9_./+=-]+)*$`)
+	jump    = pattern(`^([A-Za-z0-9_][A-Za-z0-9._-]{0,63}@)?[a-z0-9]([a-z0-9.-]*[a-z0-9])?(:[1-9][0-9]{0,4})?$`)
+	known   = pattern(`^([a-z0-9]([a-z0-9.-]*[a-z0-9])?|\[[a-z0-9]([a-z0-9.-]*[a-z0-9])?\]:[1-9][0-9]{0,4})$`)
 )
+
+func pattern(text string) func() *regexp.Regexp {
+	return sync.OnceValue(func() *regexp.Regexp { return regexp.MustCompile(text) })
+}
 
 // CheckHost is the rule of the spire node's name: what a certificate or an
 // agent's configuration can name, too.
 func CheckHost(s string) error {
-	if len(s) > 253 || !host.MatchString(s) {
+	if len(s) > 253 || !host().MatchString(s) {
 		return fmt.Errorf(`%.80q is not the name of a host in the DNS: a-z, 0-9, "-" and ".", with a letter or digit at both ends of each part`, s)
 	}
 	return nil
@@ -57,7 +63,7 @@ func CheckPort(n int) error {
 
 // CheckUser is the rule of users' names.
 func CheckUser(s string) error {
-	if !user.MatchString(s) {
+	if !user().MatchString(s) {
 		return fmt.Errorf(`%.80q is not the name of a user: 1 to 64 of A-Z, a-z, 0-9, "_", "." and "-", not starting with "." or "-"`, s)
 	}
 	return nil
@@ -66,7 +72,7 @@ func CheckUser(s string) error {
 // CheckCommand is the rule of what runs yuba on the spire node. The login shell
 // there reads it, so that it must mean the same to every shell.
 func CheckCommand(s string) error {
-	if len(s) > 255 || !command.MatchString(s) {
+	if len(s) > 255 || !command().MatchString(s) {
 		return fmt.Errorf(`%.80q is not a command that every shell reads the same: words of A-Z, a-z, 0-9, "_", ".", "/", "+", "=" and "-", with one space between`, s)
 	}
 	return nil
@@ -86,7 +92,7 @@ func (k HostKey) String() string { return strings.TrimSpace(k.Host + " " + k.Key
 // lines of known_hosts(5) do.
 func ParseHostKey(s string) (HostKey, error) {
 	key, _, words, rest, err := ssh.ParseAuthorizedKey([]byte(s))
-	if err == nil && len(words) == 1 && known.MatchString(words[0]) && strings.HasPrefix(s, words[0]+" ") {
+	if err == nil && len(words) == 1 && known().MatchString(words[0]) && strings.HasPrefix(s, words[0]+" ") {
 		words = nil
 	}
 	if err != nil || len(words) > 0 || len(rest) > 0 || strings.ContainsAny(s, "\r\n") || len(s) > 16<<10 {
@@ -117,10 +123,10 @@ var options = map[string]func(string) error{
 	"ConnectTimeout":        isSeconds,
 	"ServerAliveInterval":   isSeconds,
 	"ServerAliveCountMax":   isCount,
-	"HostKeyAlgorithms":     isAlgorithms(ssh.SupportedAlgorithms().HostKeys),
-	"KexAlgorithms":         isAlgorithms(ssh.SupportedAlgorithms().KeyExchanges),
-	"Ciphers":               isAlgorithms(ssh.SupportedAlgorithms().Ciphers),
-	"MACs":                  isAlgorithms(ssh.SupportedAlgorithms().MACs),
+	"HostKeyAlgorithms":     isAlgorithms(func(a ssh.Algorithms) []string { return a.HostKeys }),
+	"KexAlgorithms":         isAlgorithms(func(a ssh.Algorithms) []string { return a.KeyExchanges }),
+	"Ciphers":               isAlgorithms(func(a ssh.Algorithms) []string { return a.Ciphers }),
+	"MACs":                  isAlgorithms(func(a ssh.Algorithms) []string { return a.MACs }),
 	"StrictHostKeyChecking": isWord("yes"),
 	"BatchMode":             isWord("yes"),
 	"IdentitiesOnly":        isWord("yes"),
@@ -147,9 +153,9 @@ func isPort(s string) error {
 }
 
 // isAlgorithms is the rule of lists of algorithms, all of which x/crypto must have and hold to be safe.
-func isAlgorithms(supported []string) func(string) error {
-	supported = slices.DeleteFunc(supported, func(a string) bool { return strings.Contains(a, "-cert-") })
+func isAlgorithms(of func(ssh.Algorithms) []string) func(string) error {
 	return func(s string) error {
+		supported := slices.DeleteFunc(of(ssh.SupportedAlgorithms()), func(a string) bool { return strings.Contains(a, "-cert-") })
 		for a := range strings.SplitSeq(s, ",") {
 			if !slices.Contains(supported, a) {
 				return fmt.Errorf(`%.80q is not a list of algorithms with "," between, out of %s`, s, strings.Join(supported, ", "))
@@ -161,7 +167,7 @@ func isAlgorithms(supported []string) func(string) error {
 
 func isJump(s string) error {
 	for hop := range strings.SplitSeq(s, ",") {
-		if len(s) > 1000 || !jump.MatchString(hop) {
+		if len(s) > 1000 || !jump().MatchString(hop) {
 			return fmt.Errorf(`%.80q is not hosts to jump by, [USER@]HOST[:PORT] with "," between`, s)
 		}
 	}
