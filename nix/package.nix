@@ -36,7 +36,7 @@ buildGoModule {
   # engine/ are part of the source, and a change there does not change it. Whenever go.mod or
   # go.sum changes, `make nix` says the new one.
   proxyVendor = true;
-  vendorHash = "sha256-rercthM+EkidGa15/7mS4B0UZrrNDp4y/JJYQAoMgYs=";
+  vendorHash = "sha256-DX9wqF5gCt5EYpM6mEhpCGryliA9f6P/a4W9twhZHGM=";
 
   subPackages = [ "cmd/yuba" ];
   env.CGO_ENABLED = "0";
