@@ -226,13 +226,17 @@ func (g *Group) writeSpire(f *file, namespace string, targets []target) {
 	for i, t := range targets {
 		names[i] = str(t.Name)
 	}
+	// The token that was handed over ends with its service account, as when
+	// somebody has deleted the namespace.
 	f.comment("The spire node knows the nodes before their pods start, and until those have ended.")
-	f.block("resource", []string{"spire_handoff", "this"},
-		attr{"machine_id", ref("data", "spire_server", "this", "machine_id")},
-		attr{"namespace", str(namespace)},
-		attr{"nodes", list(names...)},
-		attr{"depends_on", list(ref("kubernetes_object", "spire_binding"))},
-	)
+	f.add(block{kind: "resource", labels: []string{"spire_handoff", "this"}, attrs: []attr{
+		{"machine_id", ref("data", "spire_server", "this", "machine_id")},
+		{"namespace", str(namespace)},
+		{"nodes", list(names...)},
+		{"depends_on", list(ref("kubernetes_object", "spire_binding"))},
+	}, blocks: []block{{kind: "lifecycle", attrs: []attr{
+		{"replace_triggered_by", list(raw(`kubernetes_object.spire["account"].uid`))},
+	}}}})
 }
 
 // spireClusterRole is the name of the ClusterRole, and of its binding. Namespaces

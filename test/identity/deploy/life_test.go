@@ -50,6 +50,11 @@ func TestLife(t *testing.T) {
 	stock := h.Stock()
 	stock.Must(0, "plan", "-detailed-exitcode", "-no-color")
 
+	// So does a plan of a part, and one that refreshes nothing.
+	h.Must(0, "k8s", "plan", "-detailed-exitcode", "-target=kubernetes_object.deployment_web")
+	h.Must(0, "k8s", "plan", "-detailed-exitcode", "-refresh=false")
+	h.Must(0, "k8s", "status")
+
 	// Another key file, user and port by the environment are no change.
 	key := t.TempDir() + "/another name"
 	data, err := os.ReadFile(h.door.KeyFile)
@@ -98,7 +103,7 @@ func TestLife(t *testing.T) {
 	h.group("web", "db")
 	events = h.events(h.Must(0, "k8s", "apply", "-auto-approve", "-json"))
 	comesBefore(t, events, "kubernetes_object.deployment_mail delete complete", "spire_handoff.this delete start")
-	comesBefore(t, events, "spire_handoff.this delete complete", "kubernetes_object.account_mail delete start")
+	comesBefore(t, events, "kubernetes_object.deployment_mail delete complete", "spire_handoff.this create start")
 	h.handed("db", "web")
 	mail := agents["mail"]
 	delete(agents, "mail")
@@ -126,6 +131,19 @@ func TestLife(t *testing.T) {
 	h.handed("db", "web")
 	agents = map[string]*identity.Agent{"web": h.agent("web"), "db": h.agent("db")}
 	attested()
+	h.plans()
+
+	// Somebody deletes the namespace, with which the token of the SPIRE server ends.
+	for _, a := range agents {
+		a.Stop()
+	}
+	h.Kubectl("delete", "namespace", h.Namespace)
+	if got := h.planned(); !slices.Contains(got, handoffAgain) {
+		t.Errorf("without its namespace the plan changes %q, and not the hand-off", got)
+	}
+	h.Must(0, "k8s", "apply", "-auto-approve")
+	h.handed("db", "web")
+	h.agent("web").UntilSVID(t, h.id("web").HostID(td))
 	h.plans()
 
 	// All nodes off: nothing is handed over any more.

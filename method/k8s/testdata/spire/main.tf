@@ -280,6 +280,10 @@ resource "spire_handoff" "this" {
   namespace  = "fediversity"
   nodes      = ["0-db", "web"]
   depends_on = [kubernetes_object.spire_binding]
+
+  lifecycle {
+    replace_triggered_by = [kubernetes_object.spire["account"].uid]
+  }
 }
 
 # Node 0-db
