@@ -19,7 +19,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults images spire nix test-pods race lint demo bench bench-push release dist test-release minimal migrate vendor clean soak fuzz
+.PHONY: all build test parity faults faults-table images spire nix test-pods race lint demo bench bench-push release dist test-release minimal migrate vendor clean soak fuzz
 
 all: build
 
@@ -44,11 +44,20 @@ parity: bin/yuba stock-tofu vault
 		YUBA_TEST_VAULT="$$(test/parts.sh path vault)" \
 		$(GO) test -count=1 -timeout 40m ./test/parity
 
+FAULTS = ./test/faults/...
+
 # What is left when yuba is killed or stopped at any moment, and when servers
 # break at any.
 faults: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -count=1 -parallel 12 -timeout 20m ./test/faults/...
+	test/packages.sh openssh-server
+	rm -f bin/faults.md
+	YUBA_TEST_REPORT=$(CURDIR)/bin/faults.md test/run-tests.sh $(GO) test -count=1 -parallel 12 -timeout 30m $(FAULTS)
+	cat bin/faults.md
 	YUBA_TEST_FAULTS=all $(GO) test -count=1 -run TestEachFault ./state
+
+# The table of docs/reliability.md.
+faults-table: FAULTS = ./test/faults/sweep -update
+faults-table: faults
 
 # Images by other tools, each kind of source from the group file to the pod,
 # bundles, large layers.

@@ -205,11 +205,12 @@ func (r *objectResource) established(ctx context.Context, c *client.Client, x *a
 			}
 		}
 		if !sleep(wctx, 200*time.Millisecond) {
-			return interrupted(ctx, fmt.Errorf("not established within %s: %s", timeout, why))
+			return interrupted(ctx, fmt.Errorf("not established within %s: %s%s", timeout, why, errs.unseen()))
 		}
 		next, err := c.Get(wctx, x.kind, "", x.id.name)
 		switch {
 		case err == nil:
+			errs.answered()
 			live = next
 		case wctx.Err() == nil && !errs.allows(err, time.Now()):
 			return err

@@ -34,6 +34,7 @@ func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k clien
 		case err == nil && metaString(obj, "uid") != uid:
 			return nil // somebody made another one since
 		case err == nil:
+			errs.answered()
 			last, why = obj, holds(obj)
 			if time.Since(started) < slowEnd {
 				break
@@ -51,7 +52,7 @@ func (r *objectResource) waitGone(ctx context.Context, c *client.Client, k clien
 				defer cancel()
 				why = holds(last) + inside.of(lctx, c, last)
 			}
-			return interrupted(ctx, fmt.Errorf("%s was not gone within %s: %s", id.label(), timeout, why))
+			return interrupted(ctx, fmt.Errorf("%s was not gone within %s: %s%s", id.label(), timeout, why, errs.unseen()))
 		}
 	}
 }

@@ -27,11 +27,15 @@ const (
 
 // tolerance tells errors that can be waited out from those that can't. The zero
 // value is ready.
-type tolerance struct{ refused time.Time }
+type tolerance struct {
+	refused time.Time
+	last    error // since the last answer
+}
 
 // allows says whether to try again after err: the API server was away, or has
 // refused for a short time only.
 func (t *tolerance) allows(err error, now time.Time) bool {
+	t.last = err
 	switch {
 	case client.Transient(err):
 		t.refused = time.Time{}
@@ -42,6 +46,18 @@ func (t *tolerance) allows(err error, now time.Time) bool {
 		t.refused = now
 	}
 	return now.Sub(t.refused) < refusedTime
+}
+
+// answered ends what was waited out.
+func (t *tolerance) answered() { *t = tolerance{} }
+
+// unseen is what to add to the last thing that is known: that there have been only
+// errors since.
+func (t *tolerance) unseen() string {
+	if t.last == nil {
+		return ""
+	}
+	return "\nThat may be old, for since then nobody could look: " + t.last.Error()
 }
 
 func isRefusal(err error) bool { return apierrors.IsForbidden(err) || apierrors.IsUnauthorized(err) }

@@ -150,14 +150,7 @@ func (l *life) killed(point proxy.Point, args ...string) (came bool) {
 // not mend: it converges at once, nothing is lost and nothing is left over.
 func TestKilledAnywhere(t *testing.T) {
 	t.Parallel()
-	seed := uint64(os.Getpid())
-	if s := os.Getenv("YUBA_TEST_SEED"); s != "" {
-		var err error
-		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
-			t.Fatalf("YUBA_TEST_SEED: %v", err)
-		}
-	}
-	t.Logf("YUBA_TEST_SEED=%d", seed)
+	seed := faults.Seed(t)
 	all := points(t, rand.New(rand.NewPCG(seed, 0)))
 	lives, total := 0, 0
 	for i, p := range phases {
@@ -206,7 +199,7 @@ func TestKilledAnywhere(t *testing.T) {
 			})
 		}
 	})
-	t.Logf("%d points, %d of them not met again", total, len(missed))
+	faults.Report(t, fmt.Sprintf("%d points of a life at which yuba was killed, %d of them not met again\n", total, len(missed)))
 	for name := range missed {
 		t.Log("not met again: " + name)
 	}

@@ -129,6 +129,7 @@ func TestSignalWhileLooking(t *testing.T) {
 			t.Errorf("interrupted %s, web runs %s: %v", c.moment, got, r)
 		}
 	}
+	l.Must(0, "k8s", "rollback", "-auto-approve", "web") // waits for the one that is set back already
 	l.First()
 	l.Must(0, faults.Apply...)
 	l.Settled()

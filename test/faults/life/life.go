@@ -6,6 +6,7 @@ import (
 	"context"
 	"encoding/base64"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"net/http"
@@ -14,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"syscall"
 	"testing"
@@ -45,6 +47,10 @@ type Life struct {
 	Client dynamic.Interface // not through the proxy
 	Alone  bool              // web has no db beside it
 	Good   string            // the image with which web was well
+	// Spire, if set, is what the group file says of the spire node.
+	Spire map[string]any
+	// Ours are objects, as Live has them, that are no kubernetes_object.
+	Ours []string
 }
 
 // Born makes a world whose servers are behind a proxy.
@@ -220,7 +226,7 @@ func (l *Life) Live() []string {
 	for _, k := range kinds {
 		for _, o := range l.list(k) {
 			id := o.GetKind() + "/" + o.GetName()
-			if id != "ConfigMap/kube-root-ca.crt" && id != "ServiceAccount/default" {
+			if id != "ConfigMap/kube-root-ca.crt" && id != "ServiceAccount/default" && !slices.Contains(l.Ours, id) {
 				out = append(out, id)
 			}
 		}
@@ -267,7 +273,7 @@ func (l *Life) Said() []string {
 	for _, r := range l.Stored() {
 		for _, i := range r.Instances {
 			id, _ := i.Attributes["id"].(string)
-			if o := identified(id); r.Mode == "managed" && r.Type == "kubernetes_object" && o["kind"] != "Namespace" {
+			if o := identified(id); r.Mode == "managed" && r.Type == "kubernetes_object" && o["namespace"] != "" {
 				said = append(said, o["kind"]+"/"+o["name"])
 			}
 		}
@@ -382,6 +388,9 @@ func (l *Life) Nodes(web lab.Image) {
 		nodes = append(nodes, world.Node{Name: "db", Image: lab.Image{Content: "db"}})
 	}
 	l.Group(nodes...)
+	if l.Spire != nil {
+		l.Edit(func(g map[string]any) { g["spire"] = l.Spire })
+	}
 }
 
 // First writes the group file with which a life begins. A life may come to each
@@ -405,4 +414,38 @@ func (l *Life) Settled() {
 	l.Must(0, Plan...)
 	l.Truthful()
 	l.Good = l.Running("web")
+}
+
+// Seed chooses what differs from run to run: YUBA_TEST_SEED, or another one each
+// time, which is reported.
+func Seed(t *testing.T) uint64 {
+	t.Helper()
+	seed := uint64(os.Getpid())
+	if s := os.Getenv("YUBA_TEST_SEED"); s != "" {
+		var err error
+		if seed, err = strconv.ParseUint(s, 10, 64); err != nil {
+			t.Fatalf("YUBA_TEST_SEED: %v", err)
+		}
+	}
+	Report(t, fmt.Sprintf("%s: YUBA_TEST_SEED=%d\n", t.Name(), seed))
+	return seed
+}
+
+// Report tells what a test that passes has to say: "go test" keeps that to itself,
+// so it goes into the file that YUBA_TEST_REPORT names, too.
+func Report(t *testing.T, text string) {
+	t.Helper()
+	t.Log(text)
+	path := os.Getenv("YUBA_TEST_REPORT")
+	if path == "" {
+		return
+	}
+	f, err := os.OpenFile(path, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = f.WriteString(text)
+	if err := errors.Join(err, f.Close()); err != nil {
+		t.Fatal(err)
+	}
 }

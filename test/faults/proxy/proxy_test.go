@@ -3,6 +3,7 @@ package proxy_test
 import (
 	"context"
 	"io"
+	"net"
 	"net/http"
 	"net/http/httptest"
 	"slices"
@@ -122,6 +123,60 @@ func TestPointsAreCountedAnew(t *testing.T) {
 		want := []string{"server GET /a #1 before it is sent on", "server GET /a #1 after its effect", "server GET /a #2 before it is sent on", "server GET /a #2 after its effect"}
 		if got := names(); !slices.Equal(got, want) {
 			t.Errorf("the points are %q", got)
+		}
+	}
+}
+
+// A stream ends where it is cut, and not before.
+func TestStream(t *testing.T) {
+	long := strings.Repeat("x", 3*proxy.Mark)
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer l.Close()
+	go func() {
+		for {
+			conn, err := l.Accept()
+			if err != nil {
+				return
+			}
+			_, _ = io.WriteString(conn, long)
+			conn.Close()
+		}
+	}()
+	p := proxy.New()
+	defer p.Close()
+	addr, err := p.Stream(proxy.Server{Name: "server", URL: l.Addr().String()})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for point, want := range map[string]int{
+		"nowhere": len(long),
+		"server CONNECT begin #1 before it is sent on":                0,
+		"server CONNECT after 128 bytes #1 in the middle of its body": proxy.Mark,
+		"server CONNECT after 256 bytes #1 in the middle of its body": 2 * proxy.Mark,
+	} {
+		for _, harm := range []proxy.Harm{{Cut: true}, {Reset: true}} {
+			p.Watch(func(at proxy.Point) proxy.Harm {
+				if at.String() == point {
+					return harm
+				}
+				return proxy.Harm{}
+			})
+			var got []byte
+			conn, err := net.Dial("tcp", addr)
+			if err == nil {
+				got, err = io.ReadAll(conn)
+				conn.Close()
+			}
+			if harm.Reset && want < len(long) {
+				if err == nil {
+					t.Errorf("%s: it is not reset", point)
+				}
+			} else if err != nil || len(got) != want {
+				t.Errorf("%s: %d bytes, want %d; %v", point, len(got), want, err)
+			}
 		}
 	}
 }

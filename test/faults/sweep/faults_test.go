@@ -24,7 +24,7 @@ type kind struct {
 }
 
 // How the end of a connection is told, by HTTP/1 and HTTP/2.
-var ended = []string{"EOF", "connection reset", "INTERNAL_ERROR", "broken pipe", "ended after", "server closed", "connection lost", "closed network connection", "cuts the connection"}
+var ended = []string{"EOF", "connection reset", "INTERNAL_ERROR", "broken pipe", "ended after", "server closed", "connection lost", "closed network connection", "cuts the connection", "connection was cut"}
 
 // answers is a harm that gives a status instead of an answer.
 func answers(status int, headers ...string) func(string) proxy.Harm {
@@ -59,8 +59,14 @@ var kinds = []kind{
 	{"503 after the effect", proxy.After, answers(503), []string{"503", "navailable"}},
 }
 
-// kindsOf are those that a request can have: only some have a body.
+// kindsOf are those that a request can have: only some have a body, and a
+// connection of ssh has no answers.
 func kindsOf(p proxy.Point) []kind {
+	if p.Server == ssh {
+		return slices.DeleteFunc(slices.Clone(kinds), func(k kind) bool {
+			return k.moment == proxy.After || k.moment != p.Moment || k.harm(ssh).Status != 0
+		})
+	}
 	if p.Method == http.MethodPost || p.Method == http.MethodPut || p.Method == http.MethodPatch {
 		return kinds
 	}
@@ -170,6 +176,49 @@ func (s storm) at(phase string, try int, p proxy.Point) (kind, bool) {
 func (s storm) lasts() int     { return 0 }
 func (s storm) String() string { return fmt.Sprintf("each %d-th request, storm %d", s.nth, s.life) }
 
+// ways is connections to the spire node that are broken, in the first runs of a
+// phase: before they are made, or after some of what the node says.
+type ways struct {
+	seed uint64
+	life int
+}
+
+func (w ways) at(phase string, try int, p proxy.Point) (kind, bool) {
+	if p.Server != ssh || try >= stormy {
+		return kind{}, false
+	}
+	h := hash(w.seed, "ways", w.life, phase, try, request(p))
+	own, nth := kindsOf(p), uint64(3)
+	if p.Moment == proxy.Within {
+		nth = 30 // of as many as there are in one
+	}
+	return own[(h>>16)%uint64(len(own))], h%nth == 0
+}
+
+func (w ways) lasts() int     { return 0 }
+func (w ways) String() string { return fmt.Sprintf("ways to the spire node, %d", w.life) }
+
+// found is faults that have been the end of this test before.
+type found []struct{ phase, request, kind string }
+
+var known = found{
+	{"create", "api GET /apis/node.k8s.io/v1/runtimeclasses/systemd #1", "500 after the effect"}, // the error did not tell whose it was
+	{"destroy", "api GET /api/v1/namespaces/* #5", "503 without the effect"},                     // nor that nobody could look any more
+}
+
+func (f found) at(phase string, _ int, p proxy.Point) (kind, bool) {
+	for _, x := range f {
+		if x.phase == phase && x.request == request(p) {
+			i := slices.IndexFunc(kinds, func(k kind) bool { return k.name == x.kind })
+			return kinds[i], kinds[i].moment == p.Moment
+		}
+	}
+	return kind{}, false
+}
+
+func (f found) lasts() int     { return math.MaxInt }
+func (f found) String() string { return "what was found before" }
+
 // table counts faults by kind and server.
 type table map[string]map[string]int
 
@@ -190,11 +239,11 @@ func (t table) total() (n int) {
 }
 
 // servers are the columns.
-var servers = []string{"state", "registry", "api"}
+var servers = []string{"state", "registry", "api", ssh}
 
 // write writes it as Markdown.
 func (t table) write(w io.Writer) {
-	fmt.Fprintf(w, "| Fault | state | registry | API server |\n|---|---|---|---|\n")
+	fmt.Fprintf(w, "| Fault | state | registry | API server | sshd |\n|---|---|---|---|---|\n")
 	sum := map[string]int{}
 	for _, k := range kinds {
 		fmt.Fprintf(w, "| %s |", k.name)
