@@ -162,10 +162,10 @@ func TestNamespaceThatDoesNotEnd(t *testing.T) {
 	w.Group(web(lab.Image{Content: "one"}))
 	w.Must(0, "k8s", "apply", "-auto-approve")
 	w.Lab.Apply(t, w.Namespace, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"held","finalizers":["example.com/hold"]}}`)
-	w.Edit(func(g map[string]any) { g["removalTimeout"] = "60s" })
+	w.Edit(func(g map[string]any) { g["removalTimeout"] = "2m" })
 	r := w.Must(1, "k8s", "destroy", "-auto-approve")
 	text := strings.Join(strings.Fields(r.Stderr), " ")
-	for _, word := range []string{"Namespace " + w.Namespace + " was not gone within 1m0s", "ConfigMap held, held by the finalizers example.com/hold"} {
+	for _, word := range []string{"Namespace " + w.Namespace + " was not gone within 2m0s", "ConfigMap held, held by the finalizers example.com/hold"} {
 		if !strings.Contains(text, word) {
 			t.Errorf("it lacks %q: %v", word, r)
 		}

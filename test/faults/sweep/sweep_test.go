@@ -64,7 +64,7 @@ var phases = []phase{
 		s.settled()
 	}},
 	{"destroy", func(s *swept) {
-		s.Edit(func(g map[string]any) { g["removalTimeout"] = "1m" })
+		s.Edit(func(g map[string]any) { g["removalTimeout"] = "3m" })
 	}, life.Destroy, false, succeeded, func(s *swept) {
 		s.Gone()
 		s.handedOver()
