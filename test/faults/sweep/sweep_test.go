@@ -328,7 +328,7 @@ func TestEachRequestFails(t *testing.T) {
 	seed := life.Seed(t)
 	c := &counts{faults: table{}, points: map[string]bool{}}
 	var manners []manner
-	all := single{stride: 4}
+	all := single{stride: 3}
 	for i := range all.shares() {
 		manners = append(manners, single{seed, i, all.stride})
 	}
