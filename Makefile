@@ -82,12 +82,13 @@ nix: bin/yuba lab spire-programs
 # Real pods: systemd as PID 1, on a real kubelet with containerd, in namespaces
 # of their own, which leave the machine as it was. As root.
 test-pods: bin/yuba lab
-	test/packages.sh gcc libc6-dev libseccomp-dev debootstrap iptables nftables conntrack
+	test/packages.sh gcc libc6-dev libseccomp-dev debootstrap iptables nftables conntrack openssh-server
 	test/parts.sh build runtime
 	test/parts.sh build rootfs
+	test/parts.sh build spire
 	YUBA_LAB_FLAGS="-fake-nodes 0 -runtime $$(test/parts.sh path runtime)" $(GO) test -count=1 ./test/pods/machine
 	$(GO) test -c -o bin/pods.test ./test/pods
-	YUBA_TEST_ROOTFS="$$(test/parts.sh path rootfs)" YUBA_LAB_FLAGS="-fake-nodes 0 -runtime $$(test/parts.sh path runtime)" \
+	YUBA_TEST_ROOTFS="$$(test/parts.sh path rootfs)" YUBA_TEST_SPIRE="$$(test/parts.sh path spire)" YUBA_LAB_FLAGS="-fake-nodes 0 -runtime $$(test/parts.sh path runtime)" \
 		"$$(test/parts.sh path kubelab)" isolate test/run-tests.sh bin/pods.test -test.parallel 8 -test.timeout 20m
 
 # The same as test under the race detector, without the tests that run the

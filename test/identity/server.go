@@ -11,6 +11,7 @@ package identity
 
 import (
 	"bytes"
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -125,6 +126,8 @@ type ServerOptions struct {
 	PluginData string
 	// Socket is the path of the API's socket; default: api.sock in Dir.
 	Socket string
+	// Host is the IP address for agents, of this machine; default: that of loopback.
+	Host string
 }
 
 // Server is a SPIRE server. It keeps its data and addresses when it is started
@@ -142,7 +145,7 @@ type Server struct {
 func StartServer(t testing.TB, o ServerOptions) *Server {
 	t.Helper()
 	s := &Server{Dir: shortDir(t), TrustDomain: o.TrustDomain, Socket: o.Socket, PluginData: o.PluginData}
-	s.Address = freeAddress(t)
+	s.Address = freeAddress(t, cmp.Or(o.Host, "127.0.0.1"))
 	if s.TrustDomain == "" {
 		s.TrustDomain = "fediversity"
 	}
@@ -384,10 +387,10 @@ func shortDir(t testing.TB) string {
 	return dir
 }
 
-// freeAddress is an address on loopback that nobody listens on.
-func freeAddress(t testing.TB) string {
+// freeAddress is an address of a host's that nobody listens on.
+func freeAddress(t testing.TB, host string) string {
 	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 	if err != nil {
 		t.Fatal(err)
 	}

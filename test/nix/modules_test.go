@@ -340,3 +340,31 @@ func TestOptionsAreDescribed(t *testing.T) {
 		t.Errorf("without a type or a sentence: %q", options)
 	}
 }
+
+// The tests with real pods (test/pods) have no Nix: their units must be the module's.
+func TestPodsHaveTheseUnits(t *testing.T) {
+	t.Parallel()
+	s := nixstore.New(t)
+	dir := units(t, s, `pod { yuba.pod.spire = { enable = true; serverAddress = "spire.example.org"; }; }`)
+	const pods = "../pods/testdata/spire/etc/systemd/system"
+	for _, unit := range []string{"spire-agent.service", "spire-token.service", "spire-token.path", "spire-token.timer"} {
+		want, got := settings(t, dir, unit), settings(t, pods, unit)
+		for _, m := range []map[string][]string{want, got} {
+			delete(m, "ExecStart")
+			delete(m, "Description")
+			for key, values := range m { // a list may be on one line
+				m[key] = strings.Fields(strings.Join(values, " "))
+			}
+		}
+		if d := cmp.Diff(want, got); d != "" {
+			t.Errorf("%s (-module +test/pods):\n%s", unit, d)
+		}
+	}
+	script := read(t, strings.Fields(settings(t, dir, "spire-token.service")["ExecStart"][0])[0])
+	if body := read(t, "../pods/testdata/spire/usr/local/lib/spire-token"); !strings.HasSuffix(strings.TrimSpace(script), strings.TrimSpace(body)) {
+		t.Errorf("the script of spire-token.service is %s, in test/pods %s", script, body)
+	}
+	if _, err := os.Stat(filepath.Join(dir, "service.d/zz-pod.conf")); err != nil {
+		t.Error(err)
+	}
+}

@@ -32,7 +32,8 @@ var brokenUnit = map[string]string{
 }
 
 // rootfs is the path of the root file system of a suite with more files in it.
-// A content of "->TARGET" makes a symbolic link.
+// A content of "->TARGET" makes a symbolic link, one of "<-PATH" a program that
+// is copied.
 func rootfs(t *testing.T, suite string, files map[string]string) string {
 	t.Helper()
 	dir := os.Getenv("YUBA_TEST_ROOTFS")
@@ -51,11 +52,17 @@ func rootfs(t *testing.T, suite string, files map[string]string) string {
 	defer out.Close()
 	w := tar.NewWriter(out)
 	for name, content := range files {
-		h := &tar.Header{Name: "./" + name, Mode: 0o644, Size: int64(len(content))}
-		target, link := strings.CutPrefix(content, "->")
-		if link {
-			h.Typeflag, h.Linkname, h.Size, content = tar.TypeSymlink, target, 0, ""
+		h := &tar.Header{Name: "./" + name, Mode: 0o644}
+		if target, ok := strings.CutPrefix(content, "->"); ok {
+			h.Typeflag, h.Linkname, content = tar.TypeSymlink, target, ""
+		} else if path, ok := strings.CutPrefix(content, "<-"); ok {
+			program, err := os.ReadFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			h.Mode, content = 0o755, string(program)
 		}
+		h.Size = int64(len(content))
 		err := w.WriteHeader(h)
 		if err == nil {
 			_, err = io.WriteString(w, content)
@@ -142,12 +149,12 @@ func podOf(t *testing.T, w *world.World, node string) pod {
 	return list.Items[0]
 }
 
-// identity is what a node keeps when its pod is replaced.
-type identity struct{ machine, hostKey, file string }
+// nodeIdentity is what a node keeps when its pod is replaced.
+type nodeIdentity struct{ machine, hostKey, file string }
 
-func identityOf(t *testing.T, w *world.World, node string) identity {
+func identityOf(t *testing.T, w *world.World, node string) nodeIdentity {
 	t.Helper()
-	return identity{
+	return nodeIdentity{
 		machine: in(t, w, node, "cat", "/etc/machine-id"),
 		hostKey: in(t, w, node, "cat", "/var/lib/ssh/ssh_host_ed25519_key.pub"),
 		file:    in(t, w, node, "cat", "/var/lib/kept"),

@@ -50,6 +50,12 @@ let
 
     runCommand = run;
     writeText = name: text: run name { inherit text; } ''printf %s "$text" >"$out"'';
+    writeTextDir =
+      path: text:
+      run (baseNameOf path) { inherit text; } ''
+        mkdir -p "$out/${dirOf path}"
+        printf %s "$text" >"$out/${path}"
+      '';
     writeShellScriptBin =
       name: text:
       run name

@@ -143,6 +143,7 @@ in
       paths = units;
       timers = units;
       tmpfiles.rules = list;
+      packages = list;
       oomd.enable = bool true;
       network.enable = bool false;
       network.wait-online.enable = bool true;
@@ -176,6 +177,9 @@ in
             else
               "cp ${pkgs.writeText name text} $out/units/${name}"
           ) unitFiles
+        )}
+        ${lib.concatStringsSep "\n" (
+          map (package: "cp -r ${package}/lib/systemd/system/. $out/units/") config.systemd.packages
         )}
         printf '#!/bin/sh\nexec systemd\n' >"$out/init"
         chmod +x "$out/init"
