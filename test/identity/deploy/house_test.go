@@ -49,6 +49,7 @@ func newHouse(t *testing.T, l *lab.Lab) *house {
 	command := h.door.Script(t, "yuba", fmt.Sprintf(`cd %s
 case $2 in
 show) exec %[2]s "$@" -machine-id=machine-id -server-socket=socket ;;
+receive) exec %[2]s "$@" -machine-id=machine-id -dir=drops ;;
 *) exec %[2]s "$@" -dir=drops ;;
 esac
 `, h.room, world.Program(t)))
