@@ -297,11 +297,11 @@ func (r *handoffResource) ImportState(ctx context.Context, req resource.ImportSt
 	resp.Diagnostics.Append(resp.State.Set(ctx, &handoffModel{Namespace: types.StringValue(req.ID), Nodes: types.SetNull(types.StringType)})...)
 }
 
-// sentences ends an error with what to do, where it isn't plain that nothing has begun.
+// sentences ends an error with what to do, where nobody knows what has been done.
 func sentences(err error, todo string) string {
 	var failed *ssh.Error
-	if errors.As(err, &failed) && !failed.Started {
-		return err.Error() + "."
+	if errors.As(err, &failed) && failed.Started {
+		return err.Error() + ". " + todo
 	}
-	return err.Error() + ". " + todo
+	return err.Error() + "."
 }
