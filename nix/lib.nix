@@ -33,6 +33,7 @@ let
       tag = builtins.substring 0 32 (baseNameOf (builtins.unsafeDiscardStringContext image.outPath));
       storage = notNull { inherit (pod.storage) class size; };
       resources = notNull { inherit (pod.resources) requests limits; };
+      enabled = if pod.enabled then null else false;
     };
 
   # The verbs of `yuba k8s` that take a group file.

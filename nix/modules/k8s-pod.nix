@@ -62,6 +62,15 @@ in
       description = "Name of the node, a DNS label, for the name of its image's file.";
     };
 
+    enabled = mkOption {
+      type = types.bool;
+      default = true;
+      description = ''
+        Whether the node is deployed. `false` is for a node that the submission turns off: the next
+        apply removes it **with its volume**.
+      '';
+    };
+
     storage = {
       size = mkOption {
         type = types.nullOr types.str;

@@ -1,10 +1,5 @@
 # A machine with a cluster of one node and a registry, as docs/runtime-class.md wants it.
-{
-  config,
-  lib,
-  pkgs,
-  ...
-}:
+{ config, pkgs, ... }:
 {
   virtualisation = {
     memorySize = 4096;
@@ -29,15 +24,6 @@
     ];
     # Nothing is pulled from the network.
     images = [ config.services.k3s.package.airgap-images ];
-    containerdConfigTemplate = ''
-      {{ template "base" . }}
-
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.systemd]
-        runtime_type = 'io.containerd.runc.v2'
-        cgroup_writable = true
-      [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.systemd.options]
-        SystemdCgroup = true
-    '';
     manifests.systemd.content = {
       apiVersion = "node.k8s.io/v1";
       kind = "RuntimeClass";
@@ -45,6 +31,20 @@
       handler = "systemd";
     };
   };
+  # NixOS's own option writes the template of containerd 1.
+  systemd.tmpfiles.rules =
+    let
+      template = pkgs.writeText "config-v3.toml.tmpl" ''
+        {{ template "base" . }}
+
+        [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.systemd]
+          runtime_type = 'io.containerd.runc.v2'
+          cgroup_writable = true
+        [plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.systemd.options]
+          SystemdCgroup = true
+      '';
+    in
+    [ "L+ /var/lib/rancher/k3s/agent/etc/containerd/config-v3.toml.tmpl - - - - ${template}" ];
   # The registry has no TLS.
   environment.etc."rancher/k3s/registries.yaml".text = builtins.toJSON {
     mirrors."cluster:5000".endpoint = [ "http://cluster:5000" ];

@@ -103,6 +103,7 @@ func TestGroupIsDeployed(t *testing.T) {
 				yuba.pod.storage.size = "2Gi";
 				yuba.pod.resources.requests.memory = "128Mi";
 				yuba.pod.resources.limits.memory = "1Gi";
+				services.openssh.enable = true;
 				systemd.services.db.script = "exec db";
 			};
 		}`
@@ -260,6 +261,11 @@ func TestDeploy(t *testing.T) {
 		if !strings.HasSuffix(strings.TrimSpace(nix), "/nix-store") {
 			t.Errorf("deploy %s: no nix-store in PATH", args)
 		}
+	}
+	var nodes []map[string]any
+	eval(t, s, `(yuba.group { group = "g"; nodes.web = pod { yuba.pod.enabled = false; }; nodes.db = pod { }; }).nodes`, &nodes)
+	if _, has := nodes[0]["enabled"]; has || nodes[1]["enabled"] != false {
+		t.Errorf("nodes: %v", nodes)
 	}
 	_, err := s.Try("nix-instantiate", "--expr", in(t, `yuba.groupFile { group = "g"; nodes.web = { }; }`))
 	if err == nil || !strings.Contains(err.Error(), "node web of the group is not a NixOS configuration") {

@@ -106,28 +106,40 @@ func TestCheckedPackages(t *testing.T) {
 }
 
 // The hash of the modules is that of what `go mod download` leaves, which is
-// what nixpkgs builds with proxyVendor. The modules come from this machine's
-// cache as far as it has them.
+// what nixpkgs builds with proxyVendor, and yuba can be built of these alone. The
+// modules come from this machine's cache as far as it has them.
 func TestVendorHash(t *testing.T) {
 	t.Parallel()
 	s := nixstore.New(t)
+	var phase, want string
+	eval(t, s, "yuba.package.modPostBuild", &phase)
+	eval(t, s, "yuba.package.vendorHash", &want)
 	dir := t.TempDir()
-	cmd := exec.Command("go", "mod", "download")
-	cmd.Dir = house(t)
-	cmd.Env = append(cmd.Environ(), "GOPATH="+dir, "GOMODCACHE=", "GOFLAGS=-modcacherw",
-		"GOPROXY=file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"))
-	var stderr bytes.Buffer
-	cmd.Stderr = &stderr
-	if err := cmd.Run(); err != nil {
-		t.Fatalf("%v\n%s", err, stderr.Bytes())
+	run := func(program string, args ...string) {
+		t.Helper()
+		cmd := exec.Command(program, args...)
+		cmd.Dir = house(t)
+		cmd.Env = append(cmd.Environ(), "GOPATH="+dir, "GOMODCACHE=", "GOFLAGS=-modcacherw",
+			"GOPROXY=file://"+goEnv(t, "GOMODCACHE")+"/cache/download,"+goEnv(t, "GOPROXY"))
+		var stderr bytes.Buffer
+		cmd.Stderr = &stderr
+		if err := cmd.Run(); err != nil {
+			t.Fatalf("%v\n%s", err, stderr.Bytes())
+		}
 	}
+	run("go", "mod", "download")
+	run("bash", "-euc", phase)
 	modules := filepath.Join(dir, "pkg/mod/cache/download")
 	must(t, os.RemoveAll(filepath.Join(modules, "sumdb")))
-	got := s.Run(t, "nix", "hash", "path", modules)
-	var want string
-	eval(t, s, "yuba.package.vendorHash", &want)
-	if got != want {
+	if got := s.Run(t, "nix", "hash", "path", modules); got != want {
 		t.Errorf("the modules have another hash: in nix/package.nix, write\n  vendorHash = %q;", got)
+	}
+
+	cmd := exec.Command("go", "list", "-deps", "./cmd/yuba")
+	cmd.Dir = house(t)
+	cmd.Env = append(cmd.Environ(), "GOPATH="+t.TempDir(), "GOMODCACHE=", "GOFLAGS=-modcacherw", "GOPROXY=file://"+modules, "GOSUMDB=off")
+	if out, err := cmd.CombinedOutput(); err != nil {
+		t.Errorf("the program can't be built of the modules: %v\n%s", err, out)
 	}
 }
 

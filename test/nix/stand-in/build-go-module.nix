@@ -50,5 +50,5 @@ run "${args.pname}-${args.version}"
   ''
 // {
   inherit goModules;
-  inherit (args) checkPhase meta vendorHash;
+  inherit (args) checkPhase meta modPostBuild vendorHash;
 }
