@@ -105,7 +105,9 @@ func (t target) podSpec() expr {
 		{"hostname", str(t.Name)},
 	}
 	if t.group.Spire != nil {
-		spec = append(spec, attr{"serviceAccountName", str(t.account())})
+		// serviceAccount is the former name of the same field. The API server fills it
+		// in, and where it is not ours it stays when ours goes, and counts.
+		spec = append(spec, attr{"serviceAccountName", str(t.account())}, attr{"serviceAccount", str(t.account())})
 	}
 	return obj(append(spec,
 		// The node has no business with the API server.

@@ -25,7 +25,7 @@ func TestSpirePod(t *testing.T) {
 		return deployment.Spec.Template.Spec
 	}
 	want := pod(good)
-	want["serviceAccountName"] = "node-web"
+	want["serviceAccountName"], want["serviceAccount"] = "node-web", "node-web"
 	container := want["containers"].([]any)[0].(map[string]any)
 	container["volumeMounts"] = append(container["volumeMounts"].([]any), map[string]any{"name": "spire", "mountPath": "/run/yuba/spire", "readOnly": true})
 	want["volumes"] = append(want["volumes"].([]any), map[string]any{"name": "spire", "projected": map[string]any{

@@ -110,7 +110,7 @@ func (p *spireProvider) Schema(_ context.Context, _ provider.SchemaRequest, resp
 		MarkdownDescription: "The SPIRE server node, and the hand-off of nodes to it. It is reached over ssh with the private key that " +
 			"`" + EnvKeyFile + "` names. `" + route.EnvNodes + "` and `" + route.EnvUser + "` come before what is said here.",
 		Attributes: map[string]schema.Attribute{
-			"host": schema.StringAttribute{Required: true, MarkdownDescription: "Name of the spire node in the DNS."},
+			"host": schema.StringAttribute{Optional: true, MarkdownDescription: "Name of the spire node in the DNS. Without one there is nothing that can be done."},
 			"port": schema.Int64Attribute{Optional: true, MarkdownDescription: "Port of its sshd. Default: 22."},
 			"user": schema.StringAttribute{Optional: true, MarkdownDescription: "User to log in as. Default: who runs this."},
 			"host_keys": schema.ListAttribute{Optional: true, ElementType: types.StringType,
@@ -135,6 +135,12 @@ func (p *spireProvider) Configure(ctx context.Context, req provider.ConfigureReq
 	resp.ResourceData, resp.DataSourceData = s, s
 	if !req.Config.Raw.IsFullyKnown() {
 		s.err = errors.New("the configuration of the spire provider is not known yet: it depends on something that is applied first")
+		return
+	}
+	if m.Host.IsNull() {
+		// Core needs the provider for what the state has, also where the configuration has no block of it.
+		resp.Diagnostics.AddError("No spire node", "The state has a hand-off, and the configuration names no spire node that it could be taken back from. "+
+			"Name the spire node again. To give up the identities, run `yuba spire retire` there and forget the hand-off (`yuba state rm spire_handoff.this`) first.")
 		return
 	}
 	s.configPath = cmp.Or(m.ConfigPath.ValueString(), p.options.getenv(kubeconfig.EnvPath))

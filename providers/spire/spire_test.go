@@ -604,7 +604,7 @@ func TestSchema(t *testing.T) {
 	want := `provider version 0
   command String optional
   config_path String optional
-  host String required
+  host String optional
   host_keys List[String] optional
   options Map[String] optional
   port Number optional

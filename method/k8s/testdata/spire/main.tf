@@ -373,6 +373,7 @@ resource "kubernetes_object" "deployment_0-db" {
           hostUsers                     = false
           hostname                      = "0-db"
           serviceAccountName            = "node-0-db"
+          serviceAccount                = "node-0-db"
           automountServiceAccountToken  = false
           enableServiceLinks            = false
           terminationGracePeriodSeconds = 120
@@ -610,6 +611,7 @@ resource "kubernetes_object" "deployment_web" {
           hostUsers                     = false
           hostname                      = "web"
           serviceAccountName            = "node-web"
+          serviceAccount                = "node-web"
           automountServiceAccountToken  = false
           enableServiceLinks            = false
           terminationGracePeriodSeconds = 120
