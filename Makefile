@@ -148,6 +148,7 @@ dist:
 # Both are made in two folders and compared; the tarball is built without a
 # network and without a module cache.
 test-release:
+	test/packages.sh qemu-user-static
 	$(GO) test -count=1 -timeout 40m ./test/release
 
 vendor:

@@ -327,6 +327,51 @@ resource "terraform_data" "rollout" {
 	}
 }
 
+// A configuration of one's own imports an object, and shows what changes of it.
+func TestImportBlock(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(node("one"))
+	namespace, objects := old(t, w, nil)
+	before := start(t, w, ways["kubectl-client-side-apply"], namespace, objects)
+	manifest := objects[strings.LastIndex(objects, "\n---\n")+5:]
+	manifest = strings.Replace(manifest, `"metadata":{"name":"web"}`, `"metadata":{"name":"web","namespace":"`+w.Namespace+`","labels":{"team":"shop"}}`, 1)
+	for name, text := range map[string]string{
+		"web.yaml": manifest,
+		"main.tf": `
+terraform {
+  required_providers {
+    kubernetes = { source = "registry.opentofu.org/fediversity/kubernetes" }
+  }
+  backend "http" {}
+}
+
+import {
+  to = kubernetes_object.web
+  id = "apiVersion=apps/v1,kind=Deployment,namespace=` + w.Namespace + `,name=web"
+}
+
+resource "kubernetes_object" "web" {
+  manifest = yamldecode(file("web.yaml"))
+}
+`,
+	} {
+		path := filepath.Join(w.Dir, "own", name)
+		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	says(t, w.Must(2, "-chdir=own", "plan", "-detailed-exitcode", "-no-color").Stdout, "Plan: 1 to import, 0 to add, 1 to change, 0 to destroy.", `+ team = "shop"`)
+	w.Must(0, "-chdir=own", "apply", "-auto-approve")
+	if after := look(w); after != before {
+		t.Errorf("there was %+v and is %+v", before, after)
+	}
+	w.Must(0, "-chdir=own", "plan", "-detailed-exitcode")
+}
+
 // deployment is the last one of the manifests.
 func deployment(t *testing.T, objects string) map[string]any {
 	t.Helper()

@@ -127,6 +127,10 @@ func TestGroup(t *testing.T) {
 		t.Errorf("status: %v", r)
 	}
 	s.must(0, "k8s", "logs", group, "web")
+	// The same of a bundle.
+	s.Must(0, "k8s", "bundle", "-group="+filepath.Join(s.room.Inputs, "group.json"), "-o", filepath.Join(s.Dir, "group.bundle"))
+	s.file("group.bundle", string(s.read(filepath.Join(s.Dir, "group.bundle"))))
+	s.must(0, "k8s", "plan", "-bundle=/in/group.bundle", "-detailed-exitcode")
 
 	s.group(lab.Image{Content: "two"})
 	s.room.DevNull, s.room.CloseStdin = true, true
@@ -167,6 +171,22 @@ output "id" {
 	s.must(0, "-chdir=/in/infra", "plan", "-detailed-exitcode")
 	s.must(0, "-chdir=/in/infra", "destroy", "-auto-approve")
 	s.Free()
+
+	// A state in a file that can't be written: nothing is made that would then be
+	// in no state.
+	s.file("local/main.tf", `
+resource "terraform_data" "made" {
+  provisioner "local-exec" {
+    interpreter = ["/yuba", "version"]
+    command     = "made"
+  }
+}
+`)
+	r := s.must(1, "-chdir=/in/local", "apply", "-auto-approve")
+	says(t, r, "read-only file system")
+	if strings.Contains(r.Stdout, "Creating...") {
+		t.Errorf("something was made: %v", r)
+	}
 }
 
 // What could not be saved is printed when there is no place for errored.tfstate.
