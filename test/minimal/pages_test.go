@@ -49,6 +49,25 @@ func TestPages(t *testing.T) {
 			if err := yaml.Unmarshal([]byte(block[1]), &v); err != nil {
 				t.Errorf("%s.md: block %d of YAML: %v", page, i+1, err)
 			}
+			lines(t, v, false)
+		}
+	}
+}
+
+// lines fails when a line of a script is no text: a colon makes a map of one.
+func lines(t *testing.T, v any, script bool) {
+	t.Helper()
+	switch v := v.(type) {
+	case map[string]any:
+		if script {
+			t.Errorf("a line of a script is a map: %v", v)
+		}
+		for name, item := range v {
+			lines(t, item, strings.HasSuffix(name, "script"))
+		}
+	case []any:
+		for _, item := range v {
+			lines(t, item, script)
 		}
 	}
 }
