@@ -128,7 +128,7 @@ func k8sStatus(f *flag.FlagSet) action {
 		if *asJSON {
 			err = printJSON(p.stdout, statusResult{statusFormat, namespace, allWell(nodes), nodes})
 		} else {
-			err = writeStatus(p.stdout, nodes, view{now: time.Now(), width: p.width(p.stdout), details: true})
+			err = writeStatus(p.stdout, nodes, view{now: c.Now(), width: p.width(p.stdout), details: true})
 		}
 		if err == nil && !allWell(nodes) {
 			return exitCode(2)
@@ -335,7 +335,7 @@ func (k *k8sFlags) summarize(ctx context.Context, p process, s *session, err err
 		werr = streamNodes(s.into, nodes, time.Now())
 	}
 	fmt.Fprintf(p.stderr, "\nThe nodes of group %s in namespace %s are now:\n", group.Name, namespace)
-	return errors.Join(err, werr, writeStatus(p.stderr, nodes, view{now: time.Now(), width: p.width(p.stderr)}))
+	return errors.Join(err, werr, writeStatus(p.stderr, nodes, view{now: c.Now(), width: p.width(p.stderr)}))
 }
 
 // nodeMessage is a line of the machine-readable stream: the envelope is

@@ -81,6 +81,10 @@ type StatusOptions struct {
 	Brief bool
 }
 
+// Now is the time by the API server's clock, as far as that is known: a Node's
+// Since is of that clock.
+func (c *Cluster) Now() time.Time { return c.session.client.Now() }
+
 // Status tells how the nodes of a namespace are, in the order of names.
 func (c *Cluster) Status(ctx context.Context, namespace string, names []string, o StatusOptions) ([]Node, error) {
 	api := c.session.client

@@ -20,6 +20,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"time"
 
@@ -62,6 +63,20 @@ type Client struct {
 	groups       memo[schema.GroupVersion, map[string]Kind]
 	lists        memo[listKey, map[string]Object]
 	gets         memo[listKey, Object]
+	clock        atomic.Pointer[clock]
+}
+
+// clock is what a server's answer said of the time, and when that was here.
+type clock struct{ server, here time.Time }
+
+// Now is the time by the API server's clock, as its last answer tells: its
+// times are compared with that, whatever the clock here says. Without an answer
+// it is the time here.
+func (c *Client) Now() time.Time {
+	if k := c.clock.Load(); k != nil {
+		return k.server.Add(time.Since(k.here))
+	}
+	return time.Now()
 }
 
 // New makes a client of a configuration that kubeconfig.Load gave. userAgent is what
@@ -409,6 +424,9 @@ func (c *Client) once(ctx context.Context, r request) (body []byte, warnings []s
 		return nil, nil, 0, err
 	}
 	defer resp.Body.Close()
+	if at, err := http.ParseTime(resp.Header.Get("Date")); err == nil {
+		c.clock.Store(&clock{at, time.Now()})
+	}
 	body, err = io.ReadAll(io.LimitReader(resp.Body, maxBody+1))
 	if err != nil {
 		return nil, nil, 0, err
