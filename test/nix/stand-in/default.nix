@@ -24,7 +24,7 @@ let
           "-euc"
           "${script}\nexit 0"
         ];
-        PATH = "/usr/local/go/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
       }
       // env
     );
