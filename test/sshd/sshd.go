@@ -63,6 +63,9 @@ func write(t testing.TB, dir, name string, key crypto.Signer) (file, public stri
 	return file, strings.TrimSpace(string(ssh.MarshalAuthorizedKey(pub)))
 }
 
+// rsaKey is one for all servers of a test program: it takes long to make.
+var rsaKey = sync.OnceValues(func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) })
+
 // Start starts a server with further lines of sshd_config(5), which come first and so win.
 func Start(t testing.TB, config ...string) *Server {
 	t.Helper()
@@ -78,7 +81,7 @@ func Start(t testing.TB, config ...string) *Server {
 	s := &Server{Host: "127.0.0.1", User: me.Username, HostKeys: map[string]string{}, Dir: t.TempDir(), open: map[net.Conn]bool{}}
 	for name, make := range map[string]func() (crypto.Signer, error){
 		"ssh-ed25519":         func() (crypto.Signer, error) { _, k, err := ed25519.GenerateKey(rand.Reader); return k, err },
-		"ssh-rsa":             func() (crypto.Signer, error) { return rsa.GenerateKey(rand.Reader, 2048) },
+		"ssh-rsa":             rsaKey,
 		"ecdsa-sha2-nistp256": func() (crypto.Signer, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) },
 	} {
 		key, err := make()

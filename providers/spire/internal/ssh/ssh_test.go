@@ -292,7 +292,9 @@ func TestNoHandshake(t *testing.T) {
 func TestNoEnd(t *testing.T) {
 	s := sshd.Start(t)
 	key, hop := keyOf(t, s), hopTo(t, s, "ssh-ed25519")
-	c := line("sleep 600")
+	// It ends when nobody hears it any more.
+	const endless = "while sleep 0.1; do echo; done"
+	c := line(endless)
 	c.Timeout = 100 * time.Millisecond
 	_, err := Run(t.Context(), []Hop{hop}, key, c)
 	wants(t, err, "did not end within 100ms")
@@ -301,15 +303,13 @@ func TestNoEnd(t *testing.T) {
 		t.Errorf("%#v", err)
 	}
 	ctx, cancel := context.WithCancelCause(t.Context())
-	started := s.Script(t, "started", "echo > "+s.Dir+"/is-started; exec sleep 600\n")
+	fifo := filepath.Join(s.Dir, "started")
+	must(t, syscall.Mkfifo(fifo, 0o600))
 	go func() {
-		for ctx.Err() == nil {
-			if _, err := os.Stat(s.Dir + "/is-started"); err == nil {
-				cancel(errors.New("interrupted by the test"))
-			}
-		}
+		_, _ = os.ReadFile(fifo)
+		cancel(errors.New("interrupted by the test"))
 	}()
-	_, err = Run(ctx, []Hop{hop}, key, line(started))
+	_, err = Run(ctx, []Hop{hop}, key, line("echo > "+fifo+"; "+endless))
 	wants(t, err, "interrupted by the test")
 }
 
@@ -419,10 +419,7 @@ func TestBadKeys(t *testing.T) {
 	good, public := sshd.Key(t, dir, "good")
 	data, err := os.ReadFile(good)
 	must(t, err)
-	_, private, err := ed25519.GenerateKey(rand.Reader)
-	must(t, err)
-	locked, err := ssh.MarshalPrivateKeyWithPassphrase(private, "", []byte("secret"))
-	must(t, err)
+	locked := &pem.Block{Type: "RSA PRIVATE KEY", Headers: map[string]string{"Proc-Type": "4,ENCRYPTED", "DEK-Info": "AES-128-CBC,00"}, Bytes: []byte("x")}
 	fifo := filepath.Join(dir, "fifo")
 	must(t, syscall.Mkfifo(fifo, 0o600))
 	for name, c := range map[string]struct{ file, want string }{
