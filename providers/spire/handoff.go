@@ -77,7 +77,7 @@ func (r *handoffResource) ModifyPlan(ctx context.Context, req resource.ModifyPla
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	unknown := r.session != nil && r.err != nil || config.APIServer.IsUnknown()
+	unknown := r.session != nil && (r.err != nil || r.noCluster != nil) || config.APIServer.IsUnknown()
 	if unknown {
 		plan.APIServer, plan.CASum, plan.TLSServerName = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
 		if !config.APIServer.IsNull() {

@@ -19,6 +19,7 @@ import (
 	"github.com/hashicorp/terraform-plugin-framework/resource"
 	"github.com/hashicorp/terraform-plugin-framework/types"
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+	"github.com/hashicorp/terraform-plugin-go/tftypes"
 
 	"fediversity.eu/yuba/providers/internal/kubeconfig"
 	"fediversity.eu/yuba/providers/internal/text"
@@ -89,7 +90,11 @@ type session struct {
 	node       reach.Node
 	hops       []ssh.Hop
 	err        error // why there are none
+	noCluster  error // why there is no kubeconfig
 }
+
+// errUnknown is about a configuration that can be used only in an apply.
+var errUnknown = errors.New("the configuration of the spire provider is not known yet: it depends on something that is applied first")
 
 type providerModel struct {
 	Host       types.String `tfsdk:"host"`
@@ -133,8 +138,21 @@ func (p *spireProvider) Configure(ctx context.Context, req provider.ConfigureReq
 	}
 	s := &session{options: p.options, version: p.version}
 	resp.ResourceData, resp.DataSourceData = s, s
-	if !req.Config.Raw.IsFullyKnown() {
-		s.err = errors.New("the configuration of the spire provider is not known yet: it depends on something that is applied first")
+	var attributes map[string]tftypes.Value
+	if err := req.Config.Raw.As(&attributes); err != nil {
+		resp.Diagnostics.AddError("Bad configuration", err.Error())
+		return
+	}
+	for name, v := range attributes {
+		switch {
+		case v.IsFullyKnown():
+		case name == "config_path":
+			s.noCluster = errUnknown
+		default:
+			s.err = errUnknown
+		}
+	}
+	if s.err != nil {
 		return
 	}
 	if m.Host.IsNull() {
@@ -182,6 +200,9 @@ func (s *session) ready() error {
 
 // cluster is what the spire node gets to know of the cluster. server is what the configuration says of its address.
 func (s *session) cluster(server string) (*cluster.Cluster, error) {
+	if s.noCluster != nil {
+		return nil, s.noCluster
+	}
 	config, err := kubeconfig.Load(s.configPath)
 	if err != nil {
 		return nil, err

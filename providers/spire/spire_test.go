@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -22,11 +23,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"fediversity.eu/yuba/providers/spire"
 	"fediversity.eu/yuba/spire/handoff"
+	"fediversity.eu/yuba/test/faults/proxy"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/providertest"
 	"fediversity.eu/yuba/test/sshd"
@@ -512,6 +515,64 @@ func TestSecrets(t *testing.T) {
 	})
 }
 
+// An API server that breaks at any request for the token is asked again, and the Secret is made once.
+func TestTheAPIServerBreaks(t *testing.T) {
+	t.Parallel()
+	l := lab.Start(t)
+	ns := l.Namespace(t)
+	account(t, l, ns)
+	n := newNode(t)
+	rc, err := clientcmd.BuildConfigFromFlags("", l.Kubeconfig)
+	must(t, err)
+	tls, err := rest.TLSConfigFor(rc)
+	must(t, err)
+	p := proxy.New()
+	t.Cleanup(p.Close)
+	front, err := p.Front(proxy.Server{Name: "api", URL: l.Server, TLS: tls, Secure: true})
+	must(t, err)
+	n.env["KUBE_CONFIG_PATH"] = filepath.Join(t.TempDir(), "kubeconfig")
+	must(t, clientcmd.WriteToFile(clientcmdapi.Config{
+		CurrentContext: "c", Contexts: map[string]*clientcmdapi.Context{"c": {Cluster: "c", AuthInfo: "c"}}, AuthInfos: map[string]*clientcmdapi.AuthInfo{"c": {}},
+		Clusters: map[string]*clientcmdapi.Cluster{"c": {Server: front.URL, CertificateAuthorityData: front.CA}},
+	}, n.env["KUBE_CONFIG_PATH"]))
+	secrets := l.Client(t).Resource(schema.GroupVersionResource{Version: "v1", Resource: "secrets"}).Namespace(ns)
+	for name, c := range map[string]struct {
+		method, path string
+		moment       proxy.Moment
+		harm         proxy.Harm
+	}{
+		"cut before the Secret is made":   {"POST", "/secrets", proxy.Before, proxy.Harm{Cut: true}},
+		"cut after the Secret is made":    {"POST", "/secrets", proxy.After, proxy.Harm{Cut: true}},
+		"half of an answer":               {"GET", "/secrets/spire-server-token", proxy.After, proxy.Harm{Truncate: true}},
+		"no server behind a proxy":        {"GET", "/serviceaccounts/spire-server", proxy.Before, proxy.Harm{Status: 503, Body: "<html>"}},
+		"too many requests":               {"POST", "/secrets", proxy.Before, proxy.Harm{Status: 429}},
+		"somebody else makes one as well": {"POST", "/secrets", proxy.After, proxy.Harm{Status: 409, Body: `{"kind": "Status", "reason": "AlreadyExists", "message": "there is one", "code": 409}`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			harmed, made := 0, 0
+			var mu sync.Mutex
+			p.Watch(func(at proxy.Point) proxy.Harm {
+				mu.Lock()
+				defer mu.Unlock()
+				if at.Method == "POST" && at.Moment == proxy.After {
+					made++
+				}
+				if at.Method == c.method && at.Path == "/api/v1/namespaces/"+ns+c.path && at.Moment == c.moment && harmed == 0 {
+					harmed++
+					return c.harm
+				}
+				return proxy.Harm{}
+			})
+			r := n.core().Resource("spire_handoff")
+			apply(t, r, values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}}, "create")
+			if harmed != 1 || made != 1 || n.received().Namespace != ns {
+				t.Errorf("harmed %d times, %d Secrets made", harmed, made)
+			}
+			must(t, secrets.Delete(t.Context(), "spire-server-token", metav1.DeleteOptions{}))
+		})
+	}
+}
+
 // What is imported is handed over again, in place.
 func TestImport(t *testing.T) {
 	t.Parallel()
@@ -594,6 +655,19 @@ func TestBadPlans(t *testing.T) {
 	}
 	if calls := n.calls(); calls != "" {
 		t.Errorf("a plan of the hand-off asks the spire node: %s", calls)
+	}
+	// A kubeconfig, or the way to the spire node, that the same apply makes.
+	for _, name := range []string{"config_path", "host"} {
+		c := n.config()
+		c[name] = providertest.Unknown
+		v := values{"machine_id": machine, "namespace": "ns", "nodes": []string{"web"}}
+		if p := n.coreWith(c).Resource("spire_handoff").Plan(t.Context(), v); p.Err() != "" || p.After["api_server"] != providertest.Unknown {
+			t.Errorf("%s: %s, %v", name, p.Err(), p.After)
+		}
+		_, diags := n.coreWith(c).Read(t.Context(), "spire_server", values{})
+		if errs := providertest.Errors(diags); (errs == "") != (name == "config_path") || errs != "" && !strings.Contains(errs, "not known yet") {
+			t.Errorf("%s: %q", name, errs)
+		}
 	}
 }
 

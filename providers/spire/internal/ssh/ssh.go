@@ -143,6 +143,9 @@ func dial(ctx context.Context, through *ssh.Client, h Hop, key *Key) (*ssh.Clien
 	var refused *ssh.OpenChannelError
 	switch {
 	case dialing.Err() != nil:
+		if err == nil {
+			conn.Close() // too late
+		}
 		return fail(context.Cause(dialing))
 	case errors.As(err, &refused):
 		return fail(fmt.Errorf("the jump host makes no connection to %s: %s (%s)", h.Address, refused.Reason, text.Plain(refused.Message)))
@@ -170,7 +173,10 @@ func dial(ctx context.Context, through *ssh.Client, h Hop, key *Key) (*ssh.Clien
 		case strings.Contains(err.Error(), "unable to authenticate"):
 			return fail(fmt.Errorf("user %s may not log in with the key of %s (%s): put its public half into the user's authorized_keys there, or name another user or key", h.User, key.file, ssh.FingerprintSHA256(key.signer.PublicKey())))
 		}
-		return nil, &Error{Host: h.Name, Cut: broken(err), Err: explain(ctx, err)}
+		if broken(err) {
+			return nil, &Error{Host: h.Name, Cut: true, Err: errors.New("the connection was cut in the handshake: is " + h.Address + " a server of SSH, and may this machine log in there?")}
+		}
+		return fail(err)
 	}
 	return ssh.NewClient(c, channels, requests), nil
 }

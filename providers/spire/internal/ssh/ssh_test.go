@@ -8,6 +8,8 @@ import (
 	"encoding/pem"
 	"errors"
 	"net"
+	"net/http"
+	"net/http/httptest"
 	"os"
 	"path/filepath"
 	"strconv"
@@ -278,13 +280,20 @@ func TestNoHandshake(t *testing.T) {
 		wants(t, err, "dumb.example", address, "handshake did not end within 50ms")
 		<-accepted
 	}
+	web := httptest.NewServer(http.NotFoundHandler())
+	defer web.Close()
+	other := dumb
+	other.Address, other.ConnectTimeout = web.Listener.Addr().String(), time.Minute
+	_, err := Run(t.Context(), []Hop{other}, key, line("true"))
+	wants(t, err, "dumb.example", "handshake")
+
 	dumb.ConnectTimeout = time.Hour
 	ctx, cancel := context.WithCancelCause(t.Context())
 	go func() {
 		<-accepted
 		cancel(errors.New("interrupted by the test"))
 	}()
-	_, err := Run(ctx, []Hop{dumb}, key, line("true"))
+	_, err = Run(ctx, []Hop{dumb}, key, line("true"))
 	wants(t, err, "interrupted by the test")
 }
 
