@@ -3,7 +3,6 @@ package sync
 import (
 	"cmp"
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -179,11 +178,8 @@ func (t *tally) count(err error) bool {
 }
 
 func (t *tally) err() error {
-	switch {
-	case t.failed == 0:
-		return nil
-	case t.failed == 1 && t.first != nil:
-		return t.first
+	if t.failed > 1 {
+		return fmt.Errorf("%d of %d changes failed, the first one was %w", t.failed, t.of, t.first)
 	}
-	return errors.Join(fmt.Errorf("%d of %d changes failed, the first one was %w", t.failed, t.of, t.first))
+	return t.first
 }

@@ -84,12 +84,12 @@ func entriesOf(nodes ...handoff.Identity) (out []Entry) {
 }
 
 // Two nodes of a namespace whose pods are on one Kubernetes node: each agent
-// gets the SVID of its own host (SC-005), and one that claims the other's
-// cluster gets none.
+// gets the SVID of its own host (SC-005), and one that claims another's cluster
+// gets none.
 func TestEachNodeHasItsIdentityAndNeverAnothers(t *testing.T) {
 	t.Parallel()
 	l := lab.Start(t)
-	namespace := l.Namespace(t)
+	namespace, other := l.Namespace(t), l.Namespace(t)
 	n := newSpireNode(t)
 	web, db := handoff.Identity{Namespace: namespace, Node: "web"}, handoff.Identity{Namespace: namespace, Node: "db"}
 	n.receive(t, Kubeconfig(t, l, namespace), namespace, "web", "db")
@@ -109,8 +109,19 @@ func TestEachNodeHasItsIdentityAndNeverAnothers(t *testing.T) {
 	if len(listed) != 2 || listed[0].Attestor != "k8s_psat" || listed[1].Attestor != "k8s_psat" {
 		t.Errorf("the server lists %+v, want two of k8s_psat", listed)
 	}
-	liar := n.StartAgent(t, AgentOptions{Cluster: web.Cluster(), Token: dbToken})
-	liar.UntilRefused(t, "is not an allowed service account")
+	foreign := handoff.Identity{Namespace: other, Node: "web"}
+	anyAudience := filepath.Join(t.TempDir(), "token")
+	said := l.Kubectl(t, "create", "token", web.ServiceAccount(), "-n", namespace, "--bound-object-kind", "Pod", "--bound-object-name", web.Node)
+	if err := os.WriteFile(anyAudience, []byte(strings.TrimSpace(said)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, liar := range []struct{ token, want string }{
+		{dbToken, "is not an allowed service account"},                  // another node's pod
+		{Pod(t, l, foreign, same), "is not an allowed service account"}, // the same node's of another namespace
+		{anyAudience, "invalid bearer token"},                           // a token that was made for others
+	} {
+		n.StartAgent(t, AgentOptions{Cluster: web.Cluster(), Token: liar.token}).UntilRefused(t, liar.want)
+	}
 	for id, a := range agents {
 		a.UntilSVID(t, id.HostID(td))
 	}
