@@ -114,7 +114,7 @@ func (l *Lab) UntilPod(t testing.TB, namespace, selector, what string, done func
 }
 
 // limit is how long anything may take before a test gives up on it.
-const limit = 2 * time.Minute
+const limit = 4 * time.Minute
 
 func (l *Lab) until(t testing.TB, kind schema.GroupVersionResource, namespace string, choice meta.ListOptions, what string,
 	done func(*unstructured.Unstructured) bool) *unstructured.Unstructured {

@@ -90,7 +90,7 @@ volumeBindingMode: WaitForFirstConsumer
 
 	w.Edit(func(g map[string]any) {
 		g["storage"] = map[string]any{"size": "1Gi", "class": "standard"}
-		g["rolloutTimeout"] = "120s"
+		g["rolloutTimeout"] = "300s"
 	})
 	w.Must(0, "k8s", "apply", "-auto-approve")
 	w.Must(0, "k8s", "plan", "-detailed-exitcode")

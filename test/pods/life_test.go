@@ -1,6 +1,7 @@
 package pods
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -66,7 +67,7 @@ func TestNodesBootStayAndAreSetBack(t *testing.T) {
 	}
 	other := w.Lab.Namespace(t)
 	w.Lab.Apply(t, other, sleeper(w.Get("deployment/a", world.ImagePath)))
-	w.Kubectl("wait", "pod/sleeper", "-n", other, "--for=condition=Ready", "--timeout=60s")
+	w.Kubectl("wait", "pod/sleeper", "-n", other, "--for=condition=Ready", "--timeout=300s")
 	if got := banner(w, other, "sleeper", address); got != "" {
 		t.Errorf("a pod of another namespace hears %q on the node's ssh port", got)
 	}
@@ -124,7 +125,7 @@ func TestNodesBootStayAndAreSetBack(t *testing.T) {
 
 	// SC-004: a pod that is deleted comes back as the same node.
 	w.Kubectl("delete", "pod", "-n", w.Namespace, podOf(t, w, "b").Metadata.Name, "--wait=true")
-	world.Eventually(t, "new pod of b", func() bool { return podsReady(w, "b") })
+	untilReady(t, w, "b")
 	if got := identityOf(t, w, "b"); got != b {
 		t.Errorf("after its pod was deleted b is %+v, want %+v", got, b)
 	}
@@ -144,11 +145,17 @@ func TestNodesBootStayAndAreSetBack(t *testing.T) {
 	}
 }
 
-// podsReady says whether the node has one pod, which is ready and not ending.
-func podsReady(w *world.World, node string) bool {
-	out := w.Kubectl("get", "pods", "-n", w.Namespace, "-l", "app.kubernetes.io/name="+node,
-		"-o", `jsonpath={range .items[*]}{.metadata.deletionTimestamp}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
-	return out == "True"
+// untilReady waits until the node has one pod, which is ready and not ending.
+func untilReady(t *testing.T, w *world.World, node string) {
+	t.Helper()
+	lab.Eventually(t, node+" to have another pod that is ready", func() error {
+		out := w.Kubectl("get", "pods", "-n", w.Namespace, "-l", "app.kubernetes.io/name="+node,
+			"-o", `jsonpath={range .items[*]}{.metadata.name}{" "}{.metadata.deletionTimestamp}{.status.conditions[?(@.type=="Ready")].status}{"\n"}{end}`)
+		if fields := strings.Fields(out); len(fields) != 2 || fields[1] != "True" {
+			return fmt.Errorf("it has %q", out)
+		}
+		return nil
+	})
 }
 
 // sleeper is a pod that does nothing, with the programs of a node.

@@ -89,7 +89,7 @@ func node(name, tag, rootfs string) world.Node {
 // group writes the group file of nodes.
 func group(w *world.World, nodes ...world.Node) {
 	w.Group(nodes...)
-	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "120s" }) // systemd boots
+	w.Edit(func(g map[string]any) { g["rolloutTimeout"] = "300s" }) // systemd boots
 }
 
 // in runs a command in the node's pod.

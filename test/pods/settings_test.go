@@ -204,7 +204,7 @@ func stopped(t *testing.T, w *world.World, specs, images map[string]string) (obj
 	stop = func() {
 		t.Helper()
 		for pod := range want {
-			w.Kubectl("wait", "pod/"+pod, "-n", w.Namespace, "--for=condition=Ready", "--timeout=120s")
+			w.Kubectl("wait", "pod/"+pod, "-n", w.Namespace, "--for=condition=Ready", "--timeout=300s")
 			if strings.Contains(pod, slow) {
 				if _, err := tryIn(w, w.Namespace, pod, "touch", "/var/lib/slow"); err != nil {
 					t.Fatal(err)
@@ -216,7 +216,7 @@ func stopped(t *testing.T, w *world.World, specs, images map[string]string) (obj
 	return objects, stop, func() {
 		t.Helper()
 		for pod, want := range want {
-			w.Kubectl("wait", "pod/"+pod, "-n", w.Namespace, "--for=delete", "--timeout=120s")
+			w.Kubectl("wait", "pod/"+pod, "-n", w.Namespace, "--for=delete", "--timeout=300s")
 			volume := w.Get("pvc/"+pod, ".spec.volumeName")
 			data, err := os.ReadFile(filepath.Join(w.Kubectl("get", "pv", volume, "-o", "jsonpath={.spec.local.path}"), "stopped"))
 			if err != nil && !errors.Is(err, os.ErrNotExist) {

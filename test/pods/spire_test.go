@@ -197,7 +197,7 @@ func TestEachNodeGetsItsIdentity(t *testing.T) {
 	// Another pod has other keys and another token, and is the same node.
 	before := in(t, w, "b", "cat", token)
 	w.Kubectl("delete", "pod", "-n", w.Namespace, podOf(t, w, "b").Metadata.Name, "--wait=true")
-	world.Eventually(t, "new pod of b", func() bool { return podsReady(w, "b") })
+	untilReady(t, w, "b")
 	identified("b")
 	identified("a")
 	if after := in(t, w, "b", "cat", token); after == before {

@@ -63,7 +63,7 @@ func besideTheNode(how string) error {
 	if err != nil {
 		return err
 	}
-	if err := kubectl("", "wait", "pod/p", "-n", "default", "--for=condition=Ready", "--timeout=120s"); err != nil {
+	if err := kubectl("", "wait", "pod/p", "-n", "default", "--for=condition=Ready", "--timeout=300s"); err != nil {
 		return err
 	}
 	// Or the look from outside would prove nothing.
