@@ -19,7 +19,7 @@ export CGO_ENABLED := 0
 export GOFLAGS     := $(filter-out -trimpath,$(GOFLAGS)) -trimpath
 race: export CGO_ENABLED := 1
 
-.PHONY: all build test parity faults faults-table images spire nix test-pods race lint demo bench bench-push release dist test-release minimal migrate vendor clean soak fuzz
+.PHONY: all build test parity faults faults-table images spire nix test-pods race lint demo bench bench-push release dist test-release minimal migrate vendor clean
 
 all: build
 
@@ -71,6 +71,7 @@ spire: bin/yuba lab spire-programs
 
 # Many clients on one state server that is killed meanwhile, for the time in SOAK.
 SOAK ?= 1m
+.PHONY: soak
 soak: bin/yuba
 	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba YUBA_TEST_SOAK=$(SOAK) $(GO) test -v -count=1 -timeout 60m ./test/soak
 
@@ -117,8 +118,14 @@ bench-push: bin/yuba
 	test/packages.sh skopeo docker-registry
 	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba $(GO) test -v -run "^$$" -bench '^BenchmarkPush' -benchtime 1x -timeout 60m ./test/bench
 
+# Known vulnerabilities in what the program calls.
+.PHONY: vuln
+vuln:
+	test/vuln.sh
+
 # Every fuzz target, for the time in FUZZ.
 FUZZ ?= 10s
+.PHONY: fuzz
 fuzz:
 	test/fuzz.sh $(FUZZ)
 
