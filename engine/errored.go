@@ -9,6 +9,7 @@ import (
 	"sync"
 	"sync/atomic"
 
+	"github.com/opentofu/opentofu/internal/addrs"
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/encryption"
 	"github.com/opentofu/opentofu/internal/states"
@@ -145,6 +146,20 @@ func (s *rescuedState) WriteState(state *states.State) error {
 func (s *rescuedState) MutateState(fn func(*states.State) *states.State) error {
 	s.written.Store(true)
 	return s.remoteState.MutateState(fn)
+}
+
+// missing are those of the objects that are not in the state yet: nothing has
+// waited for them. Unlike State it copies nothing.
+func (s *rescuedState) missing(objects []addrs.AbsResourceInstance) (out []addrs.AbsResourceInstance) {
+	_ = s.remoteState.MutateState(func(state *states.State) *states.State { // which has no error
+		for _, a := range objects {
+			if state == nil || state.ResourceInstance(a) == nil {
+				out = append(out, a)
+			}
+		}
+		return state
+	})
+	return out
 }
 
 // persistFailed is OpenTofu's error after it has tried to write errored.tfstate.

@@ -71,9 +71,10 @@ type Options struct {
 	// it nothing is asked, and an apply that would have asked fails.
 	Input bool
 
-	// Precious are types of resources whose values nobody has but the state. An
-	// apply stores the state between them and what else it makes.
-	Precious []string
+	// Precious are types of resources whose values nobody has but the state, each
+	// with the types of what may be made from it. An apply stores the state
+	// between the two.
+	Precious map[string][]string
 
 	// Interrupts stops what is running: the first one lets running operations
 	// finish, saves the state and releases the lock; the second one waits for

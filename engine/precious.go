@@ -17,9 +17,12 @@ import (
 // and the making of what may be made from it. OpenTofu stores it every 20
 // seconds: a process that is killed before would leave objects that carry a
 // value that nobody has any more.
+//
+// A type of object that nothing precious goes into doesn't wait: each of the
+// thousand images of a large group would else have a state stored for it.
 type preciousHook struct {
 	tofu.NilHook
-	types  []string
+	types  map[string][]string // and what is made from them
 	rescue *rescue
 
 	mu   sync.Mutex
@@ -27,7 +30,7 @@ type preciousHook struct {
 }
 
 func (h *preciousHook) PostApply(addr addrs.AbsResourceInstance, _ states.Generation, _ cty.Value, err error) (tofu.HookAction, error) {
-	if err == nil && slices.Contains(h.types, addr.Resource.Resource.Type) {
+	if err == nil && h.types[addr.Resource.Resource.Type] != nil {
 		h.mu.Lock()
 		defer h.mu.Unlock()
 		h.made = append(h.made, addr)
@@ -36,18 +39,16 @@ func (h *preciousHook) PostApply(addr addrs.AbsResourceInstance, _ states.Genera
 }
 
 func (h *preciousHook) PreApply(addr addrs.AbsResourceInstance, _ states.Generation, action plans.Action, _, _ cty.Value) (tofu.HookAction, error) {
-	if action == plans.Read || slices.Contains(h.types, addr.Resource.Resource.Type) {
+	if action == plans.Read {
 		return tofu.HookActionContinue, nil
 	}
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	mgr := h.rescue.state()
-	if len(h.made) == 0 || mgr == nil {
+	if mgr == nil || !slices.ContainsFunc(h.made, func(a addrs.AbsResourceInstance) bool { return h.carries(addr, a) }) {
 		return tofu.HookActionContinue, nil
 	}
-	// One that is not in the state yet is nothing that this object waited for.
-	state := mgr.State()
-	later := slices.DeleteFunc(slices.Clone(h.made), func(a addrs.AbsResourceInstance) bool { return state.ResourceInstance(a) != nil })
+	later := mgr.missing(h.made)
 	if len(later) == len(h.made) {
 		return tofu.HookActionContinue, nil
 	}
@@ -56,4 +57,9 @@ func (h *preciousHook) PreApply(addr addrs.AbsResourceInstance, _ states.Generat
 	}
 	h.made = later
 	return tofu.HookActionContinue, nil
+}
+
+// carries says whether an object may be made from a precious one.
+func (h *preciousHook) carries(addr, precious addrs.AbsResourceInstance) bool {
+	return slices.Contains(h.types[precious.Resource.Resource.Type], addr.Resource.Resource.Type)
 }

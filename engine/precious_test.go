@@ -17,7 +17,7 @@ resource "lab_thing" "a" { name = terraform_data.id.output }
 resource "lab_thing" "b" { name = lab_thing.a.id }
 `
 	b := newBench(t)
-	b.set = func(o *engine.Options) { o.Precious = []string{"terraform_data"} }
+	b.set = func(o *engine.Options) { o.Precious = map[string][]string{"terraform_data": {"lab_thing"}} }
 	var stored []string
 	b.lab.On = func(_ context.Context, method, _ string) error {
 		if method == "Create" {
@@ -37,7 +37,7 @@ resource "lab_thing" "b" { name = lab_thing.a.id }
 // Without a place to store it, nothing is made of it.
 func TestPreciousThatIsNotStored(t *testing.T) {
 	b := newBench(t)
-	b.set = func(o *engine.Options) { o.Precious = []string{"terraform_data"} }
+	b.set = func(o *engine.Options) { o.Precious = map[string][]string{"terraform_data": {"lab_thing"}} }
 	b.store.OnPut = func() error { return context.DeadlineExceeded }
 	b.lab.On = func(_ context.Context, method, _ string) error {
 		if method == "Create" {
@@ -51,4 +51,20 @@ resource "lab_thing" "a" { name = terraform_data.id.output }
 `))
 	has(t, p.err, "the state could not be saved, so nothing is made that depends on it", "errored.tfstate")
 	b.free()
+}
+
+// What nothing precious goes into is made without a state stored before.
+func TestPreciousDelaysOnlyWhatIsMadeOfIt(t *testing.T) {
+	b := newBench(t)
+	b.set = func(o *engine.Options) { o.Precious = map[string][]string{"terraform_data": {"lab_other"}} }
+	b.lab.On = func(_ context.Context, method, _ string) error {
+		if stored := b.store.State(); method == "Create" && stored != "" {
+			t.Errorf("a state was stored before: %s", stored)
+		}
+		return nil
+	}
+	b.ok(b.apply(lab + `
+resource "terraform_data" "id" { input = "precious" }
+resource "lab_thing" "a" { name = terraform_data.id.output }
+`))
 }

@@ -139,7 +139,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
 		Parallelism: s.parallelism, Input: s.input && !s.stdinTaken && p.mayAsk(),
 		Interrupts: interrupts,
-		Precious:   []string{"random_uuid"}, // the nodes' machine IDs
+		Precious:   map[string][]string{"random_uuid": {"kubernetes_object"}}, // the machine IDs of the nodes
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
 	}
