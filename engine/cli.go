@@ -245,7 +245,7 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	}
 	e.linked.takeLocks()
 	e.loader = configload.NewLoaderFromSnapshot(snap)
-	*e.loader.Parser() = *parser // with what it has parsed: the files are parsed once, as by stock tofu
+	*e.loader.Parser() = *parser                   // with what it has parsed: the files are parsed once, as by stock tofu
 	e.tty.setSources(func() map[string]*hcl.File { // those of the variables' files too
 		sources := maps.Clone(parser.Sources())
 		maps.Copy(sources, e.loader.Sources())

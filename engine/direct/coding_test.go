@@ -132,7 +132,7 @@ func (r random) value(ty cty.Type, depth int) cty.Value {
 func TestCodingIsCtys(t *testing.T) {
 	seed := rand.Uint64()
 	r := random{rand.New(rand.NewPCG(seed, 1))}
-	own := 0
+	own, read, known := 0, 0, 0
 	for range 500 {
 		ty := r.typ(0, true)
 		v := r.value(ty, 0)
@@ -152,6 +152,10 @@ func TestCodingIsCtys(t *testing.T) {
 			t.Fatalf("seed %d: %v", seed, err)
 		}
 		sameJSON(t, data, ty)
+		known++
+		if _, ok := (&jsonReader{b: data}).value(ty, 0); ok {
+			read++
+		}
 		// Something is wrong with it, or not.
 		data[r.IntN(len(data))] = `0"{}[],:x`[r.IntN(9)]
 		sameJSON(t, data, ty)
@@ -159,6 +163,9 @@ func TestCodingIsCtys(t *testing.T) {
 	}
 	if own < 250 {
 		t.Errorf("only %d of 500 values were encoded here", own)
+	}
+	if read < known*9/10 {
+		t.Errorf("only %d of %d values were decoded here", read, known)
 	}
 }
 
