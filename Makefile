@@ -111,12 +111,19 @@ demo: bin/yuba lab
 
 # Ratios against stock tofu in one run, size and start-up cost.
 bench: bin/yuba lab stock-tofu
-	test/run-tests.sh $(GO) test -run "^$$" -bench . -skip '^BenchmarkPush' -benchtime 1x ./test/bench
+	test/run-tests.sh $(GO) test -run "^$$" -bench . -skip '^Benchmark(Push|Scale)' -benchtime 1x ./test/bench
 
 # Pushes to a registry, against skopeo in one run.
 bench-push: bin/yuba
 	test/packages.sh skopeo docker-registry
 	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba $(GO) test -v -run "^$$" -bench '^BenchmarkPush' -benchtime 1x -timeout 60m ./test/bench
+
+# Groups of 1 to 500 nodes through their lives, as tables. 1,000 takes a quarter
+# of an hour: make scale YUBA_SCALE="100 1000".
+.PHONY: scale
+scale: bin/yuba lab
+	YUBA_SCALE="$(YUBA_SCALE)" YUBA_LAB_FLAGS="-fake-nodes 4" test/run-tests.sh \
+		$(GO) test -run "^$$" -bench '^BenchmarkScale' -benchtime 1x -timeout 60m ./test/bench
 
 # Known vulnerabilities in what the program calls.
 .PHONY: vuln

@@ -11,7 +11,6 @@ import (
 	"os"
 	"os/signal"
 	"runtime"
-	"runtime/debug"
 	"strings"
 	"syscall"
 	"time"
@@ -40,14 +39,10 @@ func main() {
 		os.Exit(servePlugin(address))
 	}
 	// Memory that is never touched, so it costs address space only. To the
-	// garbage collector it is live: it collects when one and a half times as
-	// much has come on top, not for each few megabytes of a plan's garbage.
-	ballast := make([]byte, 32<<20)
-	if os.Getenv("GOGC") == "" {
-		// More than that saves no more CPU: fresh memory costs the kernel
-		// what the collector saves. docs/performance.md has the figures.
-		debug.SetGCPercent(150)
-	}
+	// garbage collector it is live: it waits for as much on top of what there
+	// is before it collects again, not for each few megabytes of a plan's
+	// garbage. docs/performance.md has the figures.
+	ballast := make([]byte, 48<<20)
 	stdout, stderr, finish := watch(os.Stdout, os.Stderr)
 	code := run(context.Background(), os.Args[1:], process{
 		stdin: os.Stdin, stdout: stdout, stderr: stderr,

@@ -28,14 +28,20 @@ type cost struct {
 
 func measure(b *testing.B, cmd *exec.Cmd) cost {
 	b.Helper()
+	return measureCode(b, 0, cmd)
+}
+
+// measureCode measures a command that has to end with this exit code.
+func measureCode(b *testing.B, code int, cmd *exec.Cmd) cost {
+	b.Helper()
 	done, peaks := make(chan struct{}), make(chan int64)
 	go func() { peaks <- children(cmd, done) }()
 	begin := time.Now()
 	r := world.Run(b, cmd)
 	wall := time.Since(begin)
 	close(done)
-	if r.Code != 0 {
-		b.Fatalf("%q: %v", cmd.Args, r)
+	if r.Code != code {
+		b.Fatalf("%q: want exit code %d, got %v", cmd.Args, code, r)
 	}
 	state := cmd.ProcessState
 	own := state.SysUsage().(*syscall.Rusage).Maxrss * 1024 // of the largest process
