@@ -250,7 +250,7 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 		if synced {
 			s := snapshot(m, t.name)
 			if time.Since(started) > lookCloser {
-				s = m.related.explain(deadline, s)
+				s = explained(deadline, m, s)
 			}
 			out.verdict = patience.Judge(rollout.Deployment(s, t.uid, t.generation), time.Now())
 		}

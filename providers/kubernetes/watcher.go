@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"slices"
 	"sync"
 	"time"
 
@@ -38,9 +39,9 @@ const (
 func rolloutKinds() []client.MirrorKind {
 	return []client.MirrorKind{
 		atDeployments: {Kind: client.Builtin("apps/v1", "Deployment")},
-		atReplicaSets: {Kind: client.Builtin("apps/v1", "ReplicaSet")},
-		atPods:        {Kind: client.Builtin("v1", "Pod")},
-		atEvents:      {Kind: client.Builtin("v1", "Event"), FieldSelector: "type=Warning", Optional: true},
+		atReplicaSets: {Kind: client.Builtin("apps/v1", "ReplicaSet"), Key: rollout.Controller},
+		atPods:        {Kind: client.Builtin("v1", "Pod"), Key: rollout.Controller},
+		atEvents:      {Kind: client.Builtin("v1", "Event"), Key: rollout.About, FieldSelector: "type=Warning", Optional: true},
 	}
 }
 
@@ -137,12 +138,28 @@ func (r *related) read(ctx context.Context, ref rollout.Ref) lookup {
 	return l
 }
 
-// snapshot is what the verdict on one Deployment is made from.
+// snapshot is what the verdict on one Deployment is made from: what belongs to
+// it. A group's other nodes are many, and each looks at each change.
 func snapshot(m *sharedMirror, name string) rollout.Snapshot {
-	return rollout.Snapshot{
-		Deployment:  m.Object(atDeployments, name),
-		ReplicaSets: m.Objects(atReplicaSets),
-		Pods:        m.Objects(atPods),
-		Events:      m.Objects(atEvents),
+	s := rollout.Snapshot{Deployment: m.Object(atDeployments, name)}
+	if s.Deployment == nil {
+		return s
 	}
+	s.ReplicaSets = m.Keyed(atReplicaSets, metaString(s.Deployment, "uid"))
+	for _, set := range s.ReplicaSets {
+		s.Pods = append(s.Pods, m.Keyed(atPods, metaString(set, "uid"))...)
+	}
+	for _, o := range slices.Concat(s.ReplicaSets, s.Pods) {
+		s.Events = append(s.Events, m.Keyed(atEvents, metaString(o, "uid"))...)
+	}
+	return s
+}
+
+// explained adds to a snapshot the objects that it needs, with their events.
+func explained(ctx context.Context, m *sharedMirror, s rollout.Snapshot) rollout.Snapshot {
+	s = m.related.explain(ctx, s)
+	for _, o := range s.Related {
+		s.Events = append(s.Events, m.Keyed(atEvents, metaString(o, "uid"))...)
+	}
+	return s
 }

@@ -6,9 +6,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -25,6 +27,9 @@ type MirrorKind struct {
 	FieldSelector string
 	// Optional kinds may be forbidden to us: they are then empty.
 	Optional bool
+	// Key, if set, is what an object can be found by with [Mirror.Keyed], ""
+	// for none.
+	Key func(Object) string
 }
 
 // Mirror is a copy of some kinds of one namespace that follows the cluster: one
@@ -41,14 +46,57 @@ type Mirror struct {
 
 type part struct {
 	synced  bool
-	objects map[string]Object // by name
-	err     error             // why it isn't up to date
+	objects map[string]Object            // by name
+	keyed   map[string]map[string]Object // by key, and name
+	key     func(Object) string
+	err     error // why it isn't up to date
+}
+
+func newPart(key func(Object) string, synced bool) part {
+	return part{synced: synced, key: key, objects: map[string]Object{}, keyed: map[string]map[string]Object{}}
+}
+
+// keep files an object, without what nobody looks at.
+func (p *part) keep(o Object) {
+	meta, _ := o["metadata"].(Object)
+	delete(meta, "managedFields")
+	name, ok := meta["name"].(string)
+	if !ok {
+		return
+	}
+	p.drop(name)
+	p.objects[name] = o
+	if p.key == nil {
+		return
+	}
+	if key := p.key(o); key != "" {
+		if p.keyed[key] == nil {
+			p.keyed[key] = map[string]Object{}
+		}
+		p.keyed[key][name] = o
+	}
+}
+
+func (p *part) drop(name string) {
+	o, ok := p.objects[name]
+	if !ok {
+		return
+	}
+	delete(p.objects, name)
+	if p.key == nil {
+		return
+	}
+	key := p.key(o)
+	if delete(p.keyed[key], name); len(p.keyed[key]) == 0 {
+		delete(p.keyed, key)
+	}
 }
 
 // NewMirror starts a mirror. It ends with ctx.
 func (c *Client) NewMirror(ctx context.Context, namespace string, kinds []MirrorKind) *Mirror {
 	m := &Mirror{kinds: kinds, parts: make([]part, len(kinds)), changed: make(chan struct{})}
 	for i := range kinds {
+		m.parts[i] = newPart(kinds[i].Key, false)
 		go m.follow(ctx, c, namespace, i)
 	}
 	return m
@@ -82,11 +130,16 @@ func (m *Mirror) Synced() (ok bool, err error) {
 func (m *Mirror) Objects(i int) []Object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	out := make([]Object, 0, len(m.parts[i].objects))
-	for _, o := range m.parts[i].objects {
-		out = append(out, o)
-	}
-	return out
+	return slices.Collect(maps.Values(m.parts[i].objects))
+}
+
+// Keyed gives the objects of the i-th kind that have the key, in no order.
+// However many objects there are, it looks at these only: with many that wait
+// for their own, each change would else cost all of them all objects.
+func (m *Mirror) Keyed(i int, key string) []Object {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return slices.Collect(maps.Values(m.parts[i].keyed[key]))
 }
 
 // Object gives one object of the i-th kind, nil when there is none.
@@ -121,11 +174,11 @@ func (m *Mirror) follow(ctx context.Context, c *Client, namespace string, i int)
 	for ctx.Err() == nil {
 		items, version, err := c.List(ctx, k.Kind, namespace, ListOptions{FieldSelector: k.FieldSelector})
 		if err == nil {
-			objects := make(map[string]Object, len(items))
+			all := newPart(k.Key, true)
 			for _, o := range items {
-				keepObject(objects, o)
+				all.keep(o)
 			}
-			m.update(i, func(p *part) { *p = part{synced: true, objects: objects} })
+			m.update(i, func(p *part) { *p = all })
 			err = m.watch(ctx, c, namespace, i, version)
 		} else if k.Optional && apierrors.IsForbidden(err) {
 			m.update(i, func(p *part) { p.synced, p.err = true, err })
@@ -140,15 +193,6 @@ func (m *Mirror) follow(ctx context.Context, c *Client, namespace string, i int)
 		case <-ctx.Done():
 		case <-time.After(mirrorPause):
 		}
-	}
-}
-
-// keepObject files an object by name, without what nobody looks at.
-func keepObject(objects map[string]Object, o Object) {
-	meta, _ := o["metadata"].(Object)
-	delete(meta, "managedFields")
-	if name, ok := meta["name"].(string); ok {
-		objects[name] = o
 	}
 }
 
@@ -227,10 +271,10 @@ func (m *Mirror) watchOnce(ctx context.Context, c *Client, namespace string, i i
 		}
 		switch ev.Type {
 		case "ADDED", "MODIFIED":
-			m.update(i, func(p *part) { keepObject(p.objects, o) })
+			m.update(i, func(p *part) { p.keep(o) })
 		case "DELETED":
 			if name, ok := meta["name"].(string); ok {
-				m.update(i, func(p *part) { delete(p.objects, name) })
+				m.update(i, func(p *part) { p.drop(name) })
 			}
 		}
 	}

@@ -21,7 +21,7 @@ func lastWarning(events []Object, uid string) (reason, message string) {
 // always the same one, in whatever order they come: the verdict must not flap.
 func newestWarning(events []Object, uid string) (newest Object, at string) {
 	for _, e := range events {
-		if field.String(e, "type") != "Warning" || field.String(e, "involvedObject", "uid") != uid {
+		if field.String(e, "type") != "Warning" || About(e) != uid {
 			continue
 		}
 		t := eventTime(e)

@@ -12,14 +12,25 @@ func condition(o Object, kind string) Object {
 	return nil
 }
 
+// Controller is the uid of the object's controller, "" when it has none.
+func Controller(o Object) string {
+	for _, ref := range field.List(o, "metadata", "ownerReferences") {
+		if field.Bool(ref, "controller") {
+			return field.String(ref, "uid")
+		}
+	}
+	return ""
+}
+
+// About is the uid of the object that an event is about.
+func About(event Object) string { return field.String(event, "involvedObject", "uid") }
+
 // ownedBy keeps the objects whose controller has the uid.
 func ownedBy(objects []Object, uid string) []Object {
 	var out []Object
 	for _, o := range objects {
-		for _, ref := range field.List(o, "metadata", "ownerReferences") {
-			if field.Bool(ref, "controller") && field.String(ref, "uid") == uid {
-				out = append(out, o)
-			}
+		if uid != "" && Controller(o) == uid {
+			out = append(out, o)
 		}
 	}
 	return out
