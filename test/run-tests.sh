@@ -29,4 +29,4 @@ YUBA_TEST_KUBELAB=$kubelab
 YUBA_TEST_YUBA=$PWD/bin/yuba
 YUBA_TEST_TOFU=$(test/parts.sh path tofu 2>/dev/null || :)
 export YUBA_TEST_LAB YUBA_TEST_KUBELAB YUBA_TEST_YUBA YUBA_TEST_TOFU
-"$@"
+"$@" 3>&-

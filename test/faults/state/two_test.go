@@ -8,6 +8,7 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"syscall"
 	"testing"
 
 	"fediversity.eu/yuba/test/stateservers"
@@ -51,6 +52,7 @@ func together(t *testing.T, a, b *exec.Cmd) (results [2]world.Result) {
 	var out [2][2]bytes.Buffer
 	for i, cmd := range []*exec.Cmd{a, b} {
 		cmd.Stdout, cmd.Stderr = &out[i][0], &out[i][1]
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}

@@ -6,6 +6,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+	"syscall"
 	"testing"
 
 	"fediversity.eu/yuba/test/faults/life"
@@ -46,13 +47,16 @@ func TestTwoOperators(t *testing.T) {
 			return proxy.Harm{}
 		})
 		cmd := l.Command(life.Apply...)
+		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // not to be left behind
 		var stdout, stderr bytes.Buffer
 		cmd.Stdout, cmd.Stderr = &stdout, &stderr
 		if err := cmd.Start(); err != nil {
 			t.Fatal(err)
 		}
 		<-taken
-		second = world.Run(t, l.Command(slices.Concat(life.Apply, other)...))
+		waiting := l.Command(slices.Concat(life.Apply, other)...)
+		waiting.SysProcAttr = cmd.SysProcAttr
+		second = world.Run(t, waiting)
 		_ = cmd.Wait()
 		l.Proxy.Watch(nil)
 		return world.Result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, second
