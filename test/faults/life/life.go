@@ -388,9 +388,12 @@ func (l *Life) Nodes(web lab.Image) {
 		nodes = append(nodes, world.Node{Name: "db", Image: lab.Image{Content: "db"}})
 	}
 	l.Group(nodes...)
-	if l.Spire != nil {
-		l.Edit(func(g map[string]any) { g["spire"] = l.Spire })
-	}
+	l.Edit(func(g map[string]any) {
+		g["rolloutTimeout"] = "3m" // a busy machine's pods take their time
+		if l.Spire != nil {
+			g["spire"] = l.Spire
+		}
+	})
 }
 
 // First writes the group file with which a life begins. A life may come to each

@@ -371,12 +371,13 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, []string, error) 
 		var body []byte
 		var warnings []string
 		var after time.Duration
+		before := err
 		body, warnings, after, err = c.once(ctx, r)
 		if err == nil {
 			return body, warnings, nil
 		}
 		if ctx.Err() != nil {
-			return nil, nil, fmt.Errorf("%s %s: %w", r.method, c.Server()+r.path, context.Cause(ctx))
+			return nil, nil, c.ended(ctx, r, before)
 		}
 		if try == tries-1 || !retryable(err, try) {
 			break
@@ -386,11 +387,21 @@ func (c *Client) send(ctx context.Context, r request) ([]byte, []string, error) 
 		}
 		select {
 		case <-ctx.Done():
-			return nil, nil, fmt.Errorf("%s %s: %w", r.method, c.Server()+r.path, context.Cause(ctx))
+			return nil, nil, c.ended(ctx, r, err)
 		case <-time.After(min(after, maxRetryAfter)):
 		}
 	}
 	return nil, nil, c.explain(r, err)
+}
+
+// ended is the error of a request whose time was over while it was sent again
+// after last, nil at the first time.
+func (c *Client) ended(ctx context.Context, r request, last error) error {
+	err := fmt.Errorf("%s %s: %w", r.method, c.Server()+r.path, context.Cause(ctx))
+	if last != nil {
+		err = fmt.Errorf("%w; before that: %v", err, c.explain(r, last))
+	}
+	return err
 }
 
 // retryable says whether sending the request again can help.
