@@ -41,7 +41,7 @@ buildGoModule {
   modPostBuild = ''
     find "$GOPATH/pkg/mod/cache/download" -name '*.info' -delete
   '';
-  vendorHash = "sha256-T0bGN6pSdbY1bhfENghZ57OsNd5TjUFJRudmVYCuqC0=";
+  vendorHash = "sha256-TIhKyQCmIxB3ss9IjhGYhOTR3F8gHmEMmP5FbJJOmqc=";
 
   subPackages = [ "cmd/yuba" ];
   env.CGO_ENABLED = "0";
