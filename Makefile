@@ -111,6 +111,7 @@ demo: bin/yuba lab
 
 # Ratios against stock tofu in one run, size and start-up cost.
 bench: bin/yuba lab stock-tofu
+	test/packages.sh openssh-server
 	test/run-tests.sh $(GO) test -run "^$$" -bench . -skip '^Benchmark(Push|Scale)' -benchtime 1x ./test/bench
 
 # Pushes to a registry, against skopeo in one run.
