@@ -44,15 +44,18 @@ func measureCode(b *testing.B, code int, cmd *exec.Cmd) cost {
 		b.Fatalf("%q: want exit code %d, got %v", cmd.Args, code, r)
 	}
 	state := cmd.ProcessState
-	own := state.SysUsage().(*syscall.Rusage).Maxrss * 1024 // of the largest process
-	return cost{state.UserTime() + state.SystemTime(), wall, max(own, <-peaks)}
+	rss := <-peaks
+	if rss == 0 { // It was too short to be looked at. This is never below the peak of the process that started it.
+		rss = state.SysUsage().(*syscall.Rusage).Maxrss * 1024
+	}
+	return cost{state.UserTime() + state.SystemTime(), wall, rss}
 }
 
 // children looks at this process's children and theirs that run the command or
 // were started by it, until done, and adds up the peaks of their memory.
 func children(cmd *exec.Cmd, done <-chan struct{}) (sum int64) {
 	peaks := map[int]int64{}
-	tick := time.NewTicker(100 * time.Millisecond)
+	tick := time.NewTicker(50 * time.Millisecond)
 	defer tick.Stop()
 	for {
 		select {
