@@ -40,7 +40,7 @@ func TestDoctorGoesOnWithoutAnAnswer(t *testing.T) {
 	}
 	for check, want := range map[string]string{
 		"server version": "lacks the permission to ask: get on the path /version",
-		"RuntimeClass":   "no answer (get on runtimeclasses.node.k8s.io): no answer by the test",
+		"RuntimeClass":   "500 Internal Server Error: no answer by the test",
 		"NetworkPolicy":  "lacks the permission to ask: list on daemonsets.apps",
 		"StorageClass":   "standard, of ",
 		"permissions":    "may do all",
