@@ -25,7 +25,7 @@ require (
 	github.com/zclconf/go-cty v1.18.0
 	golang.org/x/crypto v0.57.0
 	golang.org/x/term v0.46.0
-	google.golang.org/grpc v1.83.1
+	google.golang.org/grpc v1.83.2
 	k8s.io/apimachinery v0.37.2
 	k8s.io/client-go v0.37.2
 	sigs.k8s.io/json v0.0.0-20250730193827-2d320260d730

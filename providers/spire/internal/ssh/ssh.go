@@ -323,7 +323,9 @@ func broken(err error) bool {
 	var missing *ssh.ExitMissingError
 	return errors.Is(err, io.EOF) || errors.Is(err, io.ErrUnexpectedEOF) || errors.Is(err, net.ErrClosed) ||
 		errors.Is(err, syscall.ECONNRESET) || errors.Is(err, syscall.EPIPE) || errors.As(err, &missing) ||
-		strings.Contains(err.Error(), "disconnect, reason") // a server that is restarted says so
+		strings.Contains(err.Error(), "disconnect, reason") || // a server that is restarted says so
+		// So x/crypto/ssh puts it that the connection ended before the answer.
+		strings.HasSuffix(err.Error(), "in response to channel open: <nil>")
 }
 
 // explain finds words for what ended a connection.

@@ -351,6 +351,31 @@ func TestKeepAlive(t *testing.T) {
 	}
 }
 
+// A connection that ends between the login and the command is one that was cut, and not a mistake of the server.
+func TestCutBeforeTheCommand(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	host, err := ssh.NewSignerFromKey(private)
+	must(t, err)
+	near, far := pipe()
+	go func() {
+		config := &ssh.ServerConfig{NoClientAuth: true}
+		config.AddHostKey(host)
+		_, channels, _, err := ssh.NewServerConn(far, config)
+		if err == nil {
+			<-channels // asks for the session
+		}
+		far.Close()
+	}()
+	c, channels, requests, err := ssh.NewClientConn(near, "x", &ssh.ClientConfig{User: "u", HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+	must(t, err)
+	_, err = Hop{Name: "spire.example"}.run(t.Context(), ssh.NewClient(c, channels, requests), line("x"))
+	if err == nil || !broken(err) {
+		t.Errorf("not seen as cut: %v", err)
+	}
+	wants(t, &Error{Host: "spire.example", Err: explain(t.Context(), err)}, "spire.example", "the connection was cut")
+}
+
 // pipe is a net.Pipe that doesn't wait for the other side to read: both begin by writing.
 func pipe() (near, far net.Conn) {
 	a, b := net.Pipe()
