@@ -41,7 +41,7 @@ buildGoModule {
   modPostBuild = ''
     find "$GOPATH/pkg/mod/cache/download" -name '*.info' -delete
   '';
-  vendorHash = "sha256-TIhKyQCmIxB3ss9IjhGYhOTR3F8gHmEMmP5FbJJOmqc=";
+  vendorHash = "sha256-7yKoEVcg/yqwceUu7D0TZan50KrVwBqZCihgPaLYmGg=";
 
   subPackages = [ "cmd/yuba" ];
   env.CGO_ENABLED = "0";
