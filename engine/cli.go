@@ -218,6 +218,7 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 
 	// The backend first: as in stock tofu, what is wrong near it hides all else.
 	root, hclDiags := parser.LoadConfigDirSelective(configDir, e.call, configs.SelectiveLoadBackend)
+	malformed := hclDiags.HasErrors()
 	if !s.noState || !s.config {
 		if hclDiags.HasErrors() {
 			return diags.Append(hclDiags)
@@ -245,7 +246,11 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	}
 	e.linked.takeLocks()
 	e.loader = configload.NewLoaderFromSnapshot(snap)
-	*e.loader.Parser() = *parser                   // with what it has parsed: the files are parsed once, as by stock tofu
+	if !malformed {
+		// With what it has parsed: the files are parsed once, as by stock tofu. A file that can't be parsed has to be
+		// parsed again, for a parser tells what is wrong with a file only the first time.
+		*e.loader.Parser() = *parser
+	}
 	e.tty.setSources(func() map[string]*hcl.File { // those of the variables' files too
 		sources := maps.Clone(parser.Sources())
 		maps.Copy(sources, e.loader.Sources())

@@ -41,7 +41,7 @@ import (
 
 // daily are the cases of the everyday run: the ones that touch most.
 var daily = []string{
-	"count", "for_each", "module", "moved", "removed", "import", "checks", "postcondition-fails", "lab-write-only",
+	"syntax-error", "count", "for_each", "module", "moved", "removed", "import", "checks", "postcondition-fails", "lab-write-only",
 	"lab-dynamic", "sensitive", "lab-half-made", "state-commands",
 }
 
