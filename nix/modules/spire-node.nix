@@ -20,40 +20,7 @@ let
   dropDir = "/var/lib/yuba-spire";
   clusters = "${dropDir}/k8s_psat.json";
 
-  # What a Go program that talks to networks can do without.
-  hardening = {
-    CapabilityBoundingSet = "";
-    DevicePolicy = "closed";
-    LockPersonality = true;
-    MemoryDenyWriteExecute = true;
-    NoNewPrivileges = true;
-    PrivateDevices = true;
-    PrivateTmp = true;
-    ProtectClock = true;
-    ProtectControlGroups = true;
-    ProtectHome = true;
-    ProtectHostname = true;
-    ProtectKernelLogs = true;
-    ProtectKernelModules = true;
-    ProtectKernelTunables = true;
-    ProtectProc = "invisible";
-    ProtectSystem = "strict";
-    RestrictAddressFamilies = [
-      "AF_INET"
-      "AF_INET6"
-      "AF_UNIX"
-    ];
-    RestrictNamespaces = true;
-    RestrictRealtime = true;
-    RestrictSUIDSGID = true;
-    SystemCallArchitectures = "native";
-    SystemCallErrorNumber = "EPERM";
-    SystemCallFilter = [
-      "@system-service"
-      "~@privileged"
-    ];
-    UMask = "0077";
-  };
+  hardening = import ./hardening.nix;
 in
 {
   options.yuba.spireNode = {

@@ -120,7 +120,7 @@ in
       wantedBy = [ "multi-user.target" ];
       wants = [ "network-online.target" ];
       after = [ "network-online.target" ];
-      serviceConfig = {
+      serviceConfig = import ./hardening.nix // {
         ExecStart = lib.concatStringsSep " " (
           [
             "${lib.getExe' cfg.package "yuba"} state serve"
@@ -142,39 +142,9 @@ in
         DynamicUser = true;
         StateDirectory = directory;
         StateDirectoryMode = "0700";
-        UMask = "0077";
         AmbientCapabilities = lib.mkIf lowPort [ "CAP_NET_BIND_SERVICE" ];
         CapabilityBoundingSet = if lowPort then [ "CAP_NET_BIND_SERVICE" ] else "";
-        DevicePolicy = "closed";
-        LockPersonality = true;
-        MemoryDenyWriteExecute = true;
-        NoNewPrivileges = true;
-        PrivateDevices = true;
-        PrivateTmp = true;
         ProcSubset = "pid";
-        ProtectClock = true;
-        ProtectControlGroups = true;
-        ProtectHome = true;
-        ProtectHostname = true;
-        ProtectKernelLogs = true;
-        ProtectKernelModules = true;
-        ProtectKernelTunables = true;
-        ProtectProc = "invisible";
-        ProtectSystem = "strict";
-        RestrictAddressFamilies = [
-          "AF_INET"
-          "AF_INET6"
-          "AF_UNIX"
-        ];
-        RestrictNamespaces = true;
-        RestrictRealtime = true;
-        RestrictSUIDSGID = true;
-        SystemCallArchitectures = "native";
-        SystemCallErrorNumber = "EPERM";
-        SystemCallFilter = [
-          "@system-service"
-          "~@privileged"
-        ];
       };
     };
   };
