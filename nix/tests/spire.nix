@@ -71,25 +71,9 @@ in
     };
   };
 
-  testScript = ''
-    import shlex
-
-    def kubectl(arguments):
-        return cluster.succeed("k3s kubectl -n fediversity " + arguments).strip()
-
-    def in_pod(command):
-        return kubectl("exec deploy/web -- /run/current-system/sw/bin/sh -c " + shlex.quote(command))
-
-    start_all()
-    cluster.wait_for_unit("k3s.service")
-    cluster.wait_for_open_port(5000)
-    cluster.wait_until_succeeds("k3s kubectl wait --for=condition=Ready node/cluster --timeout=10s")
-    cluster.wait_until_succeeds("k3s kubectl get runtimeclass systemd")
+  testScript = builtins.readFile ./start.py + ''
     spire.wait_for_unit("spire-server.service")
     spire.wait_for_unit("yuba-spire-sync.service")
-    deployer.wait_for_unit("yuba-state.service")
-    kubeconfig = cluster.succeed("cat /etc/rancher/k3s/k3s.yaml").replace("127.0.0.1", "cluster")
-    deployer.succeed("umask 077; printf %s " + shlex.quote(kubeconfig) + " >/root/kubeconfig")
     deployer.succeed("install -m 0600 ${keys}/deployer /root/key")
 
     with subtest("the agent has the identity of its host"):
