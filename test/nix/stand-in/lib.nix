@@ -2,27 +2,15 @@
 # whose definitions have conditions and priorities.
 let
   inherit (builtins)
-    all
-    any
-    attrNames
-    attrValues
-    concatLists
-    concatStringsSep
-    elem
-    filter
     foldl'
     functionArgs
-    head
     isAttrs
     isBool
     isFunction
     isInt
     isList
     isPath
-    isString
     length
-    listToAttrs
-    mapAttrs
     match
     removeAttrs
     replaceStrings
@@ -31,12 +19,13 @@ let
     ;
 in
 rec {
-  inherit
+  inherit (builtins)
     all
     any
     attrNames
     attrValues
     concatLists
+    concatMap
     concatStringsSep
     elem
     filter
@@ -47,7 +36,6 @@ rec {
     ;
 
   # Lists, attribute sets and strings.
-  concatMap = builtins.concatMap;
   optional = cond: x: if cond then [ x ] else [ ];
   optionals = cond: xs: if cond then xs else [ ];
   optionalAttrs = cond: set: if cond then set else { };
@@ -74,13 +62,11 @@ rec {
     if match "[[:alnum:],._+:@%/-]+" s != null then s else "'${replaceStrings [ "'" ] [ "'\\''" ] s}'";
   makeBinPath = packages: concatStringsSep ":" (map (p: "${p}/bin") packages);
   getExe' = package: name: "${package}/bin/${name}";
-  toList = x: if isList x then x else [ x ];
   id = x: x;
   platforms.linux = [
     "x86_64-linux"
     "aarch64-linux"
   ];
-  fakeHash = "sha256-AAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAAA=";
 
   cleanSourceWith =
     {
@@ -193,8 +179,6 @@ rec {
     path = scalar "path" (v: (isPath v || isString v || v ? outPath) && hasPrefix "/" (toString v));
     package = scalar "package" (v: v ? outPath);
     unspecified = scalar "unspecified value" (_: true);
-    raw = unspecified;
-    enum = values: scalar "one of ${builtins.toJSON values}" (v: elem v values);
     strMatching = re: scalar "string matching the pattern ${re}" (v: isString v && match re v != null);
     ints = {
       between = from: to: scalar "integer between ${toString from} and ${toString to}" (v: isInt v && v >= from && v <= to);

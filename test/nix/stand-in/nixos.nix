@@ -35,7 +35,6 @@ let
       requires = list;
       wants = list;
       after = list;
-      bindsTo = list;
       script = option types.lines "";
       unitConfig = option values { };
       serviceConfig = option values { };
@@ -63,7 +62,6 @@ let
         Requires = u.requires;
         Wants = u.wants;
         After = u.after;
-        BindsTo = u.bindsTo;
       }
       // u.unitConfig
     )
