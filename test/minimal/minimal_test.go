@@ -92,7 +92,7 @@ func must(t *testing.T, code int, cmd *exec.Cmd) world.Result {
 // says fails unless what was written to the standard error has all of these words.
 func says(t *testing.T, r world.Result, words ...string) {
 	t.Helper()
-	text := strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(r.Stderr)), " ")
+	text := world.Unwrapped(r.Stderr)
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			t.Errorf("it does not say %q:\n%s", word, r.Stderr)

@@ -77,6 +77,11 @@ func (r Result) String() string {
 	return fmt.Sprintf("exit code %d\nstdout:\n%s\nstderr:\n%s", r.Code, r.Stdout, r.Stderr)
 }
 
+// Unwrapped undoes the line breaks of diagnostics, and their margin.
+func Unwrapped(text string) string {
+	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(text)), " ")
+}
+
 // Command prepares one run of yuba.
 func (w *World) Command(args ...string) *exec.Cmd {
 	cmd := exec.Command(Program(w.t), args...)

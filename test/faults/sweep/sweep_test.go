@@ -52,7 +52,7 @@ var phases = []phase{
 		s.Nodes(lab.Image{Behaviour: lab.ConfigError})
 		s.Edit(func(g map[string]any) { g["persistence"] = "1s" })
 	}, life.Apply, true, func(s *swept, r world.Result) bool {
-		return strings.Contains(unwrapped(r.Stderr), "was set back to the last image whose rollout was complete, "+s.Good+", and that is ready again")
+		return strings.Contains(world.Unwrapped(r.Stderr), "was set back to the last image whose rollout was complete, "+s.Good+", and that is ready again")
 	}, func(s *swept) {
 		s.runs(s.Good)
 		s.Must(2, life.Plan...) // what the group file says is still to be done
@@ -119,11 +119,6 @@ func (s *swept) runs(image string) {
 	if got := s.Running("web"); got != image {
 		s.Errorf("web runs %s and not %s", got, image)
 	}
-}
-
-// unwrapped undoes the line breaks of diagnostics, and their margin.
-func unwrapped(text string) string {
-	return strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(text)), " ")
 }
 
 // holder is the ID of the lock that is held, "" if none.
@@ -212,7 +207,7 @@ func (s *swept) live(p phase) {
 // looked is what holds after each run.
 func (s *swept) looked(p phase, r world.Result, faults []fault) {
 	s.Helper()
-	text := unwrapped(r.Stderr + r.Stdout)
+	text := world.Unwrapped(r.Stderr + r.Stdout)
 	done := p.done(s, r)
 	s.counts.add(func() {
 		s.counts.runs++

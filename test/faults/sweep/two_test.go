@@ -63,7 +63,7 @@ func TestTwoOperators(t *testing.T) {
 	}
 
 	a, b := both()
-	text := unwrapped(b.Stderr)
+	text := world.Unwrapped(b.Stderr)
 	if a.Code != 0 || b.Code != 1 {
 		t.Fatalf("one should get through, and the other not: %v\n%v", a, b)
 	}
