@@ -25,12 +25,22 @@ func node(content string) world.Node {
 // says fails unless the text has all of these words.
 func says(t *testing.T, text string, words ...string) {
 	t.Helper()
-	whole := text
-	text = strings.Join(strings.Fields(strings.NewReplacer("│", " ", "╷", " ", "╵", " ").Replace(text)), " ")
+	flat := world.Unwrapped(text)
 	for _, word := range words {
-		if !strings.Contains(text, word) {
-			t.Errorf("it does not say %q:\n%s", word, whole)
+		if !strings.Contains(flat, word) {
+			t.Errorf("it does not say %q:\n%s", word, text)
 		}
+	}
+}
+
+// write makes a file, which may be a program, and its folder.
+func write(t *testing.T, path, text string) {
+	t.Helper()
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
+		t.Fatal(err)
 	}
 }
 
@@ -231,9 +241,8 @@ func TestStockTofuWithPrograms(t *testing.T) {
 	w := world.New(t)
 	w.Group(node("one"))
 	namespace, objects := old(t, w, nil)
-	image, machine := lastImage(t, objects), "UUID"
-	objects = strings.ReplaceAll(objects, image, "IMAGE")
-	objects = replaceMachine(t, objects, machine)
+	objects = strings.ReplaceAll(objects, container(t, objects)["image"].(string), "IMAGE")
+	objects = replaceMachine(t, objects, "UUID")
 
 	dir := filepath.Join(w.Dir, "old")
 	archive := lab.Archive(t, lab.Image{Content: "one"})
@@ -283,13 +292,7 @@ resource "terraform_data" "rollout" {
 		"policy.json": `{"default":[{"type":"insecureAcceptAnything"}]}`,
 		"bin/kubectl": "#!/bin/sh\nexec " + program + " kubectl \"$@\"\n",
 	} {
-		path := filepath.Join(dir, name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o755); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(dir, name), text)
 	}
 	w.Env["PATH"], w.Env["KUBECONFIG"] = filepath.Join(dir, "bin")+":"+os.Getenv("PATH"), w.Lab.Kubeconfig
 	w.Env["HOME"] = t.TempDir()
@@ -334,8 +337,7 @@ func TestImportBlock(t *testing.T) {
 	w.Group(node("one"))
 	namespace, objects := old(t, w, nil)
 	before := start(t, w, ways["kubectl-client-side-apply"], namespace, objects)
-	manifest := objects[strings.LastIndex(objects, "\n---\n")+5:]
-	manifest = strings.Replace(manifest, `"metadata":{"name":"web"}`, `"metadata":{"name":"web","namespace":"`+w.Namespace+`","labels":{"team":"shop"}}`, 1)
+	manifest := strings.Replace(deployment(objects), `"metadata":{"name":"web"}`, `"metadata":{"name":"web","namespace":"`+w.Namespace+`","labels":{"team":"shop"}}`, 1)
 	for name, text := range map[string]string{
 		"web.yaml": manifest,
 		"main.tf": `
@@ -356,13 +358,7 @@ resource "kubernetes_object" "web" {
 }
 `,
 	} {
-		path := filepath.Join(w.Dir, "own", name)
-		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(path, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
+		write(t, filepath.Join(w.Dir, "own", name), text)
 	}
 	says(t, w.Must(2, "-chdir=own", "plan", "-detailed-exitcode", "-no-color").Stdout, "Plan: 1 to import, 0 to add, 1 to change, 0 to destroy.", `+ team = "shop"`)
 	w.Must(0, "-chdir=own", "apply", "-auto-approve")
@@ -373,22 +369,21 @@ resource "kubernetes_object" "web" {
 }
 
 // deployment is the last one of the manifests.
-func deployment(t *testing.T, objects string) map[string]any {
+func deployment(objects string) string { return objects[strings.LastIndex(objects, "\n---\n")+5:] }
+
+// container is that of the Deployment.
+func container(t *testing.T, objects string) map[string]any {
 	t.Helper()
 	var o map[string]any
-	if err := json.Unmarshal([]byte(objects[strings.LastIndex(objects, "\n---\n")+5:]), &o); err != nil {
+	if err := json.Unmarshal([]byte(deployment(objects)), &o); err != nil {
 		t.Fatal(err)
 	}
 	return o["spec"].(map[string]any)["template"].(map[string]any)["spec"].(map[string]any)["containers"].([]any)[0].(map[string]any)
 }
 
-func lastImage(t *testing.T, objects string) string {
-	return deployment(t, objects)["image"].(string)
-}
-
 func replaceMachine(t *testing.T, objects, by string) string {
 	t.Helper()
-	for _, e := range deployment(t, objects)["env"].([]any) {
+	for _, e := range container(t, objects)["env"].([]any) {
 		if e := e.(map[string]any); e["name"] == "container_uuid" {
 			return strings.ReplaceAll(objects, e["value"].(string), by)
 		}
