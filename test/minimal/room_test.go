@@ -11,6 +11,7 @@ import (
 	"path/filepath"
 	"runtime"
 	"slices"
+	"strings"
 	"syscall"
 	"testing"
 
@@ -65,6 +66,36 @@ func (r room) command(t *testing.T, env map[string]string, args ...string) *exec
 	return cmd
 }
 
+// mount has the arguments of mount(2).
+type mount struct {
+	source, target, kind string
+	flags                uintptr
+}
+
+// make mounts; what a bind is mounted on is made first, a file or a folder as
+// its source is.
+func (m mount) make() error {
+	if m.flags == syscall.MS_BIND {
+		source, err := os.Stat(m.source)
+		if err != nil {
+			return err
+		}
+		folder := m.target
+		if !source.IsDir() {
+			folder = filepath.Dir(m.target)
+		}
+		if err := os.MkdirAll(folder, 0o755); err != nil {
+			return err
+		}
+		if !source.IsDir() {
+			if err := os.WriteFile(m.target, nil, 0o755); err != nil {
+				return err
+			}
+		}
+	}
+	return syscall.Mount(m.source, m.target, m.kind, m.flags, "")
+}
+
 // enter makes the room in this process's own mount namespace, which goes with
 // it, and becomes yuba in it.
 func enter(spec string) error {
@@ -73,35 +104,22 @@ func enter(spec string) error {
 	if err := json.Unmarshal([]byte(spec), &r); err != nil {
 		return err
 	}
-	mounts := []struct {
-		source, target, kind string
-		flags                uintptr
-	}{
+	mounts := []mount{
 		{"none", "/", "", syscall.MS_REC | syscall.MS_PRIVATE},
 		{"tmpfs", r.Dir, "tmpfs", 0},
 		{r.Program, r.Dir + "/yuba", "", syscall.MS_BIND},
-		{r.Inputs, r.Dir + "/in", "", syscall.MS_BIND},
-		{"none", r.Dir + "/in", "", syscall.MS_BIND | syscall.MS_REMOUNT | syscall.MS_RDONLY},
-		{"/dev/null", r.Dir + "/dev/null", "", syscall.MS_BIND},
-		{"none", r.Dir, "", syscall.MS_REMOUNT | syscall.MS_RDONLY},
 	}
-	for i, m := range mounts {
-		if r.Inputs == "" && filepath.Base(m.target) == "in" || !r.DevNull && filepath.Base(m.target) == "null" {
-			continue
-		}
-		if i == 2 || filepath.Base(m.target) == "null" {
-			if err := os.MkdirAll(filepath.Dir(m.target), 0o755); err != nil {
-				return err
-			}
-			if err := os.WriteFile(m.target, nil, 0o755); err != nil {
-				return err
-			}
-		} else if m.source == r.Inputs {
-			if err := os.Mkdir(m.target, 0o755); err != nil {
-				return err
-			}
-		}
-		if err := syscall.Mount(m.source, m.target, m.kind, m.flags, ""); err != nil {
+	if r.Inputs != "" {
+		mounts = append(mounts,
+			mount{r.Inputs, r.Dir + "/in", "", syscall.MS_BIND},
+			mount{"none", r.Dir + "/in", "", syscall.MS_BIND | syscall.MS_REMOUNT | syscall.MS_RDONLY})
+	}
+	if r.DevNull {
+		mounts = append(mounts, mount{"/dev/null", r.Dir + "/dev/null", "", syscall.MS_BIND})
+	}
+	mounts = append(mounts, mount{"none", r.Dir, "", syscall.MS_REMOUNT | syscall.MS_RDONLY})
+	for _, m := range mounts {
+		if err := m.make(); err != nil {
 			return fmt.Errorf("mounting %s: %w", m.target, err)
 		}
 	}
@@ -121,7 +139,7 @@ func enter(spec string) error {
 	if err := syscall.Setresuid(nobody, nobody, nobody); err != nil {
 		return err
 	}
-	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return len(e) > len(envRoom) && e[:len(envRoom)+1] == envRoom+"=" })
+	env := slices.DeleteFunc(os.Environ(), func(e string) bool { return strings.HasPrefix(e, envRoom+"=") })
 	if r.CloseStdin {
 		if err := syscall.Close(0); err != nil {
 			return err
