@@ -64,15 +64,22 @@ func TestNetworkIsTheClusters(t *testing.T) {
 	}
 }
 
+// asserts fails unless one assertion of a system does with these words, or none
+// with "".
+func asserts(t *testing.T, s *nixstore.Store, configuration, want string) {
+	t.Helper()
+	var messages []string
+	eval(t, s, `map (a: a.message) (lib.filter (a: !a.assertion) (`+configuration+`).config.assertions)`, &messages)
+	if want == "" && len(messages) > 0 || want != "" && (len(messages) != 1 || !strings.Contains(messages[0], want)) {
+		t.Errorf("%s: %q, want %q", configuration, messages, want)
+	}
+}
+
 // What can't be there in a pod fails the evaluation or is off; what must stay is
 // below /var/lib.
 func TestPod(t *testing.T) {
 	t.Parallel()
 	s := nixstore.New(t)
-	failed := func(configuration string) (messages []string) {
-		eval(t, s, `map (a: a.message) (lib.filter (a: !a.assertion) (pod `+configuration+`).config.assertions)`, &messages)
-		return messages
-	}
 	for configuration, want := range map[string]string{
 		`{ services.openssh.enable = true; yuba.pod.persistentPaths = [ "/var/lib/postgresql" "/var/lib" ]; }`: "",
 		`{ services.openbao.enable = true; }`:                                                   "a pod has none",
@@ -82,10 +89,7 @@ func TestPod(t *testing.T) {
 		`{ imports = [ yuba.modules.spire-node ]; yuba.spireNode.enable = true; }`:              "the SPIRE server stays outside",
 		`{ yuba.pod.spire = { enable = true; serverAddress = "x"; socket = "/tmp/s.sock"; }; }`: "/tmp/s.sock is not below /run/spire-agent",
 	} {
-		messages := failed(configuration)
-		if want == "" && len(messages) > 0 || want != "" && (len(messages) != 1 || !strings.Contains(messages[0], want)) {
-			t.Errorf("%s: %q, want %q", configuration, messages, want)
-		}
+		asserts(t, s, "pod "+configuration, want)
 	}
 
 	var got map[string]any
@@ -284,12 +288,7 @@ func TestStateServer(t *testing.T) {
 		`{ listen = "[::]:8390"; usersFile = "/run/users"; tls.certFile = "/run/cert"; tls.keyFile = "/run/key.pem"; }`: "",
 		`{ }`: "",
 	} {
-		var messages []string
-		eval(t, s, `map (a: a.message) (lib.filter (a: !a.assertion)
-			(with' "state-server" { yuba.stateServer = { enable = true; } // `+configuration+`; }).config.assertions)`, &messages)
-		if want == "" && len(messages) > 0 || want != "" && (len(messages) != 1 || !strings.Contains(messages[0], want)) {
-			t.Errorf("%s: %q, want %q", configuration, messages, want)
-		}
+		asserts(t, s, `with' "state-server" { yuba.stateServer = { enable = true; } // `+configuration+`; }`, want)
 	}
 }
 
