@@ -31,11 +31,6 @@ func run(t testing.TB, dir, program string, args ...string) string {
 	t.Helper()
 	cmd := exec.Command(program, args...)
 	cmd.Dir = dir
-	return output(t, cmd)
-}
-
-func output(t testing.TB, cmd *exec.Cmd) string {
-	t.Helper()
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()

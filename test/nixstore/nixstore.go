@@ -34,16 +34,7 @@ func New(t testing.TB) *Store {
 	return s
 }
 
-// Command prepares a command of Nix that works on the store.
-func (s *Store) Command(program string, args ...string) *exec.Cmd {
-	cmd := exec.Command(program, args...)
-	for k, v := range s.Env {
-		cmd.Env = append(cmd.Env, k+"="+v)
-	}
-	return cmd
-}
-
-// Run runs such a command to its end and returns what it printed.
+// Run runs a command of Nix on the store to its end and returns what it printed.
 func (s *Store) Run(t testing.TB, program string, args ...string) string {
 	t.Helper()
 	out, err := s.Try(program, args...)
@@ -55,7 +46,10 @@ func (s *Store) Run(t testing.TB, program string, args ...string) string {
 
 // Try is Run for a command that may fail; the error has what it said.
 func (s *Store) Try(program string, args ...string) (string, error) {
-	cmd := s.Command(program, args...)
+	cmd := exec.Command(program, args...)
+	for k, v := range s.Env {
+		cmd.Env = append(cmd.Env, k+"="+v)
+	}
 	var stderr bytes.Buffer
 	cmd.Stderr = &stderr
 	out, err := cmd.Output()
