@@ -104,7 +104,7 @@ func (h Handoff) Marshal() ([]byte, error) {
 // that ParseRetirement takes.
 func (r Retirement) Marshal() ([]byte, error) {
 	r.Version = Version
-	return marshal(r, isLabel("namespace", r.Namespace))
+	return marshal(r, r.check())
 }
 
 // Marshal is the document, when it is one that ParseDrop takes.
@@ -127,58 +127,42 @@ func marshal(document any, invalid error) ([]byte, error) {
 
 // ParseServer reads what `yuba spire show` printed.
 func ParseServer(data []byte) (Server, error) {
-	var s Server
-	err := strict(data, &s)
-	if err == nil {
-		err = s.check()
-	}
-	if err != nil {
-		return Server{}, fmt.Errorf("what the spire node says of itself: %w", err)
-	}
-	return s, nil
+	return parse("what the spire node says of itself", data, Server.check)
 }
 
 // ParseHandoff reads a hand-off. Its errors show nothing of the kubeconfig.
-func ParseHandoff(data []byte) (Handoff, error) {
-	var h Handoff
-	err := strict(data, &h)
-	if err == nil {
-		err = h.check()
-	}
-	if err != nil {
-		return Handoff{}, fmt.Errorf("hand-off: %w", err)
-	}
-	return h, nil
-}
+func ParseHandoff(data []byte) (Handoff, error) { return parse("hand-off", data, Handoff.check) }
 
 // ParseRetirement reads a retirement.
 func ParseRetirement(data []byte) (Retirement, error) {
-	var r Retirement
-	err := strict(data, &r)
-	if err == nil {
-		err = isLabel("namespace", r.Namespace)
-	}
-	if err != nil {
-		return Retirement{}, fmt.Errorf("retirement: %w", err)
-	}
-	return r, nil
+	return parse("retirement", data, Retirement.check)
 }
 
 // ParseDrop reads the drop-file of that name, which must be the one that its
 // content asks for: then no two files of a directory speak of one node.
 func ParseDrop(name string, data []byte) (Drop, error) {
-	var d Drop
-	err := strict(data, &d)
+	return parse(fmt.Sprintf("drop-file %q", name), data, func(d Drop) error {
+		if err := d.check(); err != nil {
+			return err
+		}
+		if want := d.Identity().DropFile(); name != want {
+			return fmt.Errorf("it speaks of node %s of namespace %s and must have the name %s", d.Node, d.Namespace, want)
+		}
+		return nil
+	})
+}
+
+// parse reads a document that passes its check. What is the document in errors.
+func parse[T any](what string, data []byte, check func(T) error) (T, error) {
+	var document, none T
+	err := strict(data, &document)
 	if err == nil {
-		err = d.check()
-	}
-	if want := d.Identity().DropFile(); err == nil && name != want {
-		err = fmt.Errorf("it speaks of node %s of namespace %s and must have the name %s", d.Node, d.Namespace, want)
+		err = check(document)
 	}
 	if err != nil {
-		return Drop{}, fmt.Errorf("drop-file %q: %w", name, err)
+		return none, fmt.Errorf("%s: %w", what, err)
 	}
-	return d, nil
+	return document, nil
 }
 
 // strict decodes a document of this version: keys as they are written, none
@@ -271,36 +255,35 @@ func IsMachineID(s string) error {
 }
 
 func (s Server) check() error {
-	_, err := authorities(s.Bundle)
+	err := areAuthorities(s.Bundle)
 	if err != nil {
 		err = fmt.Errorf("bundle: %w", err)
 	}
 	return errors.Join(IsMachineID(s.MachineID), IsTrustDomain(s.TrustDomain), err)
 }
 
-// authorities reads certificates in PEM with nothing around them: at least one.
-func authorities(text string) ([]*x509.Certificate, error) {
-	var out []*x509.Certificate
+// areAuthorities is the rule of certificates in PEM with nothing around them: at
+// least one.
+func areAuthorities(text string) error {
+	n := 0
 	rest := []byte(text)
-	for len(strings.TrimSpace(string(rest))) > 0 {
+	for ; len(strings.TrimSpace(string(rest))) > 0; n++ {
 		var block *pem.Block
 		// pem.Decode passes over what is no block.
 		if rest = []byte(strings.TrimLeft(string(rest), " \t\r\n")); !strings.HasPrefix(string(rest), "-----BEGIN CERTIFICATE-----") {
-			return nil, errors.New("it has something else than certificates in PEM")
+			return errors.New("it has something else than certificates in PEM")
 		}
 		if block, rest = pem.Decode(rest); block == nil || block.Type != "CERTIFICATE" {
-			return nil, errors.New("it is not PEM")
+			return errors.New("it is not PEM")
 		}
-		c, err := x509.ParseCertificate(block.Bytes)
-		if err != nil {
-			return nil, fmt.Errorf("certificate %d: %w", len(out)+1, err)
+		if _, err := x509.ParseCertificate(block.Bytes); err != nil {
+			return fmt.Errorf("certificate %d: %w", n+1, err)
 		}
-		out = append(out, c)
 	}
-	if len(out) == 0 {
-		return nil, errors.New("it has no certificate")
+	if n == 0 {
+		return errors.New("it has no certificate")
 	}
-	return out, nil
+	return nil
 }
 
 // Identities are the nodes of the hand-off, sorted by name.
@@ -340,6 +323,8 @@ func (h Handoff) check() error {
 	_, err := ParseKubeconfig([]byte(h.Kubeconfig))
 	return err
 }
+
+func (r Retirement) check() error { return isLabel("namespace", r.Namespace) }
 
 func (d Drop) check() error {
 	if err := errors.Join(isLabel("namespace", d.Namespace), isLabel("node", d.Node)); err != nil {

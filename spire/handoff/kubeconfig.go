@@ -112,7 +112,7 @@ func (k Kubeconfig) check() error {
 		return err
 	}
 	if k.CA != "" {
-		if _, err := authorities(k.CA); err != nil {
+		if err := areAuthorities(k.CA); err != nil {
 			return fmt.Errorf("certificate authority: %w", err)
 		}
 	}
