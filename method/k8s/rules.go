@@ -22,7 +22,6 @@ var (
 	imageTag     = regexp.MustCompile(`^[A-Za-z0-9_][A-Za-z0-9._-]{0,127}$`)
 	sha256Digest = regexp.MustCompile(`^sha256:[0-9a-f]{64}$`)
 	duration     = regexp.MustCompile(`^([0-9]{1,6}h)?([0-9]{1,6}m)?([0-9]{1,6}s)?$`)
-	trustDomain  = regexp.MustCompile(`^[a-z0-9._-]+$`)
 	quantity     = regexp.MustCompile(`^([0-9]{1,19}(?:\.[0-9]{0,9})?)([KMGTPE]i|[kmMGTPE]|[eE][+-]?[0-9]{1,2})?$`)
 )
 

@@ -5,6 +5,7 @@ import (
 	"strconv"
 	"strings"
 
+	"fediversity.eu/yuba/spire/handoff"
 	"fediversity.eu/yuba/spire/reach"
 )
 
@@ -30,7 +31,6 @@ const (
 	spireDir       = "/run/yuba/spire"
 	spireToken     = "token"
 	spireNamespace = "namespace" // the agent's cluster is named after it and the node
-	spireAudience  = "spire-server"
 	// spireTokenLife is in seconds. The kubelet makes a new token when four
 	// fifths of it are over; the API server takes no less than 600.
 	spireTokenLife = 3600
@@ -91,9 +91,9 @@ func (s *Spire) read(o fields) {
 	}
 }
 
-// isTrustDomain is the rule of the SPIFFE ID specification, section 2.1.
+// isTrustDomain is handoff's rule, in the words of the group file.
 func isTrustDomain(s string) error {
-	if len(s) > 255 || !trustDomain.MatchString(s) {
+	if handoff.IsTrustDomain(s) != nil {
 		return fmt.Errorf(`%s is not a trust domain (SPIFFE-ID): 1 to 255 of a-z, 0-9, ".", "-" and "_", without "spiffe://"`, quote(s))
 	}
 	return nil
@@ -256,7 +256,9 @@ func serviceAccount(metadata expr) expr {
 
 // account returns the name of the node's service account, the identity in the
 // token of its pod.
-func (t target) account() string { return "node-" + t.Name }
+func (t target) account() string {
+	return handoff.Identity{Namespace: t.namespace, Node: t.Name}.ServiceAccount()
+}
 
 func (t target) accountAddr() []string { return []string{"kubernetes_object", "account_" + t.Name} }
 
@@ -279,7 +281,7 @@ func spireSources() expr {
 			attr{"defaultMode", num(0o400)},
 			attr{"sources", list(
 				obj(attr{"serviceAccountToken", obj(
-					attr{"audience", str(spireAudience)},
+					attr{"audience", str(handoff.Audience)},
 					attr{"expirationSeconds", num(spireTokenLife)},
 					attr{"path", str(spireToken)},
 				)}),
