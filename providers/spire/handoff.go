@@ -80,22 +80,19 @@ func (r *handoffResource) ModifyPlan(ctx context.Context, req resource.ModifyPla
 	unknown := r.session != nil && (r.err != nil || r.noCluster != nil) || config.APIServer.IsUnknown()
 	if unknown {
 		plan.APIServer, plan.CASum, plan.TLSServerName = types.StringUnknown(), types.StringUnknown(), types.StringUnknown()
-		if !config.APIServer.IsNull() {
-			plan.APIServer = config.APIServer
-		}
 	} else {
 		c, ok := r.open(config.APIServer.ValueString(), &resp.Diagnostics)
 		if !ok {
 			return
 		}
 		plan.know(c)
-		if !config.APIServer.IsNull() {
-			plan.APIServer = config.APIServer // as it is written
-		}
 		if _, err := r.handoff(ctx, plan, c, "token"); err != nil && plan.known() {
 			resp.Diagnostics.AddError("Bad hand-off", err.Error())
 			return
 		}
+	}
+	if !config.APIServer.IsNull() {
+		plan.APIServer = config.APIServer // as it is written
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
 

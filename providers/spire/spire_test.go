@@ -141,6 +141,17 @@ func account(t *testing.T, l *lab.Lab, namespace string) {
 	create(t, l, "serviceaccounts", namespace, map[string]any{"kind": "ServiceAccount", "metadata": map[string]any{"name": "spire-server"}})
 }
 
+// scene is a namespace of the lab with that service account, and a node that it can be handed over to.
+func scene(t *testing.T) (l *lab.Lab, namespace string, n *node) {
+	t.Helper()
+	l = lab.Start(t)
+	namespace = l.Namespace(t)
+	account(t, l, namespace)
+	n = newNode(t)
+	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	return l, namespace, n
+}
+
 func create(t *testing.T, l *lab.Lab, resource, namespace string, object map[string]any) {
 	t.Helper()
 	object["apiVersion"] = "v1"
@@ -292,11 +303,7 @@ func kubeconfig(t *testing.T, l *lab.Lab, change func(*clientcmdapi.Cluster)) st
 // The hand-off from its first apply to its end: what changes it, and what doesn't.
 func TestHandoff(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t)
-	ns := l.Namespace(t)
-	account(t, l, ns)
-	n := newNode(t)
-	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	l, ns, n := scene(t)
 	r := n.core().Resource("spire_handoff")
 	config := values{"machine_id": machine, "namespace": ns, "nodes": []string{"web", "db"}}
 	apply(t, r, config, "create")
@@ -393,11 +400,7 @@ func TestHandoff(t *testing.T) {
 // is known is in the state, to be made again or taken back.
 func TestCuts(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t)
-	ns := l.Namespace(t)
-	account(t, l, ns)
-	n := newNode(t)
-	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	l, ns, n := scene(t)
 	config := values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}}
 	for _, moment := range []string{"before", "after"} {
 		t.Run(moment, func(t *testing.T) {
@@ -576,11 +579,7 @@ func TestTheAPIServerBreaks(t *testing.T) {
 // What is imported is handed over again, in place.
 func TestImport(t *testing.T) {
 	t.Parallel()
-	l := lab.Start(t)
-	ns := l.Namespace(t)
-	account(t, l, ns)
-	n := newNode(t)
-	n.env["KUBE_CONFIG_PATH"] = l.Kubeconfig
+	_, ns, n := scene(t)
 	r := n.core().Resource("spire_handoff")
 	for _, bad := range []string{"", "A", "a/b", "a.b"} {
 		wants(t, providertest.Errors(r.Import(t.Context(), bad)), "id of a hand-off is its namespace")
