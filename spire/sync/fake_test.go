@@ -8,6 +8,7 @@ import (
 	"path/filepath"
 	"slices"
 	"strconv"
+	"strings"
 	gosync "sync"
 	"syscall"
 	"testing"
@@ -117,19 +118,9 @@ func (f *fake) ListEntries(_ context.Context, r *entryv1.ListEntriesRequest) (*e
 	for _, e := range f.entries {
 		all = append(all, proto.Clone(e).(*types.Entry))
 	}
-	slices.SortFunc(all, func(a, b *types.Entry) int { return compare(a.Id, b.Id) })
+	slices.SortFunc(all, func(a, b *types.Entry) int { return strings.Compare(a.Id, b.Id) })
 	from, to, next := f.cut(len(all), r.PageToken)
 	return &entryv1.ListEntriesResponse{Entries: all[from:to], NextPageToken: next}, nil
-}
-
-func compare(a, b string) int {
-	switch {
-	case a < b:
-		return -1
-	case a > b:
-		return 1
-	}
-	return 0
 }
 
 func (f *fake) similar(e *types.Entry) *types.Entry {
