@@ -9,7 +9,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"syscall"
 	"testing"
 
 	"fediversity.eu/yuba/test/lab"
@@ -72,28 +71,9 @@ plugins {
 		t.Fatal(err)
 	}
 	a.process = process{path: program(t, "spire-agent"), args: []string{"run", "-config", path}, log: filepath.Join(a.Dir, "agent.log")}
-	t.Cleanup(func() {
-		a.end(syscall.SIGKILL)
-		if t.Failed() {
-			t.Logf("the SPIRE agent of %s said:\n%s", o.Cluster, a.tail())
-		}
-	})
-	a.start(t)
+	a.live(t, "the SPIRE agent of "+o.Cluster)
 	return a
 }
-
-// Stop ends the agent in good order.
-func (a *Agent) Stop() { a.end(syscall.SIGTERM) }
-
-// Kill ends the agent with SIGKILL.
-func (a *Agent) Kill() { a.end(syscall.SIGKILL) }
-
-// Start starts an agent that has ended.
-func (a *Agent) Start(t testing.TB) { t.Helper(); a.start(t) }
-
-// Ended tells whether the agent runs no longer: it ends when it may not attest,
-// or was evicted.
-func (a *Agent) Ended() bool { return a.ended() }
 
 var spiffeLine = regexp.MustCompile(`(?m)^SPIFFE ID:\s+(\S+)$`)
 
@@ -120,7 +100,7 @@ func (a *Agent) SVIDs() ([]string, error) {
 func (a *Agent) UntilSVID(t testing.TB, id string) {
 	t.Helper()
 	lab.Eventually(t, "the SVID of "+id, func() error {
-		if a.ended() {
+		if a.Ended() {
 			t.Fatalf("the SPIRE agent ended:\n%s", a.tail())
 		}
 		ids, err := a.SVIDs()
@@ -147,7 +127,7 @@ func (a *Agent) UntilRefused(t testing.TB, words string) {
 		if strings.Contains(a.Log(), words) {
 			return nil
 		}
-		if a.ended() {
+		if a.Ended() {
 			t.Fatalf("the agent was not refused with %q:\n%s", words, a.tail())
 		}
 		return fmt.Errorf("it was not refused yet")

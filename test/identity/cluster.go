@@ -90,17 +90,17 @@ spec:
   containers: [{name: node, image: "%[4]s/none/none"}]
 `, id.ServiceAccount(), id.Node, kubernetesNode, l.Registry))
 	path := filepath.Join(t.TempDir(), "token")
-	if err := os.WriteFile(path, []byte(Token(t, l, id)), 0o600); err != nil {
+	if err := os.WriteFile(path, []byte(Token(t, l, id, id.Node)), 0o600); err != nil {
 		t.Fatal(err)
 	}
 	return path
 }
 
-// Token is a new token as the kubelet projects it into the node's pod.
-func Token(t testing.TB, l *lab.Lab, id handoff.Identity) string {
+// Token is a new token as the kubelet projects it into the node's pod of that name.
+func Token(t testing.TB, l *lab.Lab, id handoff.Identity, pod string) string {
 	t.Helper()
 	return strings.TrimSpace(l.Kubectl(t, "create", "token", id.ServiceAccount(), "-n", id.Namespace, "--audience", handoff.Audience,
-		"--bound-object-kind", "Pod", "--bound-object-name", id.Node, "--duration", "1h"))
+		"--bound-object-kind", "Pod", "--bound-object-name", pod, "--duration", "1h"))
 }
 
 // KubernetesNodes are the names of the cluster's nodes, sorted.

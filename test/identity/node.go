@@ -2,9 +2,7 @@ package identity
 
 import (
 	"os/exec"
-	"path/filepath"
 	"strings"
-	"syscall"
 	"testing"
 
 	"fediversity.eu/yuba/test/world"
@@ -13,17 +11,12 @@ import (
 // Sync is a running `yuba spire sync`.
 type Sync struct{ process }
 
-// StartSync starts `yuba spire sync` for the server, with that drop directory.
-func (s *Server) StartSync(t testing.TB, drops string) *Sync {
+// StartSync starts `yuba spire sync` for the server, with that drop directory. It
+// appends what it says to the file log.
+func (s *Server) StartSync(t testing.TB, drops, log string) *Sync {
 	t.Helper()
-	y := &Sync{process{path: world.Program(t), args: s.SyncArgs(drops), log: filepath.Join(shortDir(t), "sync.log")}}
-	t.Cleanup(func() {
-		y.end(syscall.SIGKILL)
-		if t.Failed() {
-			t.Logf("yuba spire sync said:\n%s", y.tail())
-		}
-	})
-	y.start(t)
+	y := &Sync{process{path: world.Program(t), args: s.SyncArgs(drops), log: log}}
+	y.live(t, "yuba spire sync")
 	return y
 }
 
@@ -31,15 +24,6 @@ func (s *Server) StartSync(t testing.TB, drops string) *Sync {
 func (s *Server) SyncArgs(drops string) []string {
 	return []string{"spire", "sync", "-dir", drops, "-plugin-data", s.PluginData, "-server-socket", s.Socket}
 }
-
-// Kill ends it with SIGKILL.
-func (y *Sync) Kill() { y.end(syscall.SIGKILL) }
-
-// Stop ends it as systemd does.
-func (y *Sync) Stop() { y.end(syscall.SIGTERM) }
-
-// Start starts one that has ended.
-func (y *Sync) Start(t testing.TB) { t.Helper(); y.start(t) }
 
 // SyncOnce runs `yuba spire sync -once`, which must go well.
 func (s *Server) SyncOnce(t testing.TB, drops string) {

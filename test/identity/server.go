@@ -65,7 +65,20 @@ type process struct {
 	done chan struct{}
 }
 
-func (p *process) start(t testing.TB) {
+// live starts the program for the rest of the test, which shows what it said when it fails.
+func (p *process) live(t testing.TB, what string) {
+	t.Helper()
+	t.Cleanup(func() {
+		p.Kill()
+		if t.Failed() {
+			t.Logf("%s said:\n%s", what, p.tail())
+		}
+	})
+	p.Start(t)
+}
+
+// Start starts the program when it has ended.
+func (p *process) Start(t testing.TB) {
 	t.Helper()
 	log, err := os.OpenFile(p.log, os.O_WRONLY|os.O_CREATE|os.O_APPEND, 0o600)
 	if err != nil {
@@ -86,8 +99,9 @@ func (p *process) start(t testing.TB) {
 	}(p.cmd, p.done)
 }
 
-// ended tells whether the program runs no longer.
-func (p *process) ended() bool {
+// Ended tells whether the program runs no longer: an agent ends when it may not
+// attest, or was evicted.
+func (p *process) Ended() bool {
 	select {
 	case <-p.done:
 		return true
@@ -95,6 +109,12 @@ func (p *process) ended() bool {
 		return false
 	}
 }
+
+// Stop ends the program in good order, as systemd does.
+func (p *process) Stop() { p.end(syscall.SIGTERM) }
+
+// Kill ends the program with SIGKILL.
+func (p *process) Kill() { p.end(syscall.SIGKILL) }
 
 func (p *process) end(signal os.Signal) {
 	if p.cmd == nil {
@@ -190,39 +210,28 @@ plugins {
 		t.Fatal(err)
 	}
 	s.process = process{path: program(t, "spire-server"), args: []string{"run", "-config", path}, log: filepath.Join(s.Dir, "server.log")}
-	t.Cleanup(func() {
-		s.end(syscall.SIGKILL)
-		if t.Failed() {
-			t.Logf("the SPIRE server said:\n%s", s.tail())
-		}
-	})
-	s.Start(t)
+	s.live(t, "the SPIRE server")
+	s.untilReady(t)
 	return s
 }
 
 // Start starts a server that was stopped, and waits until it answers.
 func (s *Server) Start(t testing.TB) {
 	t.Helper()
-	s.start(t)
+	s.process.Start(t)
 	s.untilReady(t)
 }
 
 func (s *Server) untilReady(t testing.TB) {
 	t.Helper()
 	lab.Eventually(t, "the SPIRE server to answer", func() error {
-		if s.ended() {
+		if s.Ended() {
 			t.Fatalf("the SPIRE server ended:\n%s", s.tail())
 		}
 		_, err := s.bundle()
 		return err
 	})
 }
-
-// Stop ends the server in good order.
-func (s *Server) Stop() { s.end(syscall.SIGTERM) }
-
-// Kill ends the server with SIGKILL.
-func (s *Server) Kill() { s.end(syscall.SIGKILL) }
 
 // Restart ends the server and starts it anew.
 func (s *Server) Restart(t testing.TB) {

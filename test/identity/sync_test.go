@@ -316,7 +316,7 @@ func TestSyncFollowsTheServerAndTheDirectory(t *testing.T) {
 			return nil
 		})
 	}
-	y := n.StartSync(t, n.drops)
+	y := n.StartSync(t, n.drops, filepath.Join(t.TempDir(), "sync.log"))
 	n.receive(t, k, "shop", "web")
 	until("a node that is handed over", web)
 

@@ -7,11 +7,9 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"slices"
 	"strings"
-	"syscall"
 	"testing"
 
 	"fediversity.eu/yuba/spire/handoff"
@@ -31,7 +29,7 @@ type house struct {
 
 	room     string // what the spire node has on disk
 	machines int    // how many there have been
-	sync     *exec.Cmd
+	sync     *identity.Sync
 }
 
 func newHouse(t *testing.T, l *lab.Lab) *house {
@@ -39,10 +37,6 @@ func newHouse(t *testing.T, l *lab.Lab) *house {
 	h := &house{World: world.On(t, l), t: t, door: sshd.Start(t), room: t.TempDir()}
 	h.furnish()
 	t.Cleanup(func() {
-		h.stopSync()
-		if t.Failed() {
-			t.Logf("yuba spire sync:\n%s", h.read("sync.log"))
-		}
 		l.Kubectl(t, "delete", "clusterrole,clusterrolebinding", h.clusterRole(), "--ignore-not-found", "--wait=false")
 	})
 	// The one thing that a spire node does not have: paths of a test.
@@ -79,8 +73,8 @@ func (h *house) must(err error) {
 // SPIRE server, which knows nothing of what was handed over.
 func (h *house) furnish() {
 	h.t.Helper()
-	h.stopSync()
 	if h.server != nil {
+		h.sync.Stop()
 		h.server.Stop()
 	}
 	h.machines++
@@ -90,22 +84,7 @@ func (h *house) furnish() {
 	h.server = identity.StartServer(h.t, identity.ServerOptions{})
 	h.must(os.RemoveAll(h.path("socket")))
 	h.must(os.Symlink(h.server.Socket, h.path("socket")))
-
-	log, err := os.OpenFile(h.path("sync.log"), os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
-	h.must(err)
-	defer log.Close()
-	h.sync = exec.Command(world.Program(h.t), "spire", "sync", "-dir="+h.path("drops"), "-server-socket="+h.server.Socket, "-plugin-data="+h.server.PluginData)
-	h.sync.Stdout, h.sync.Stderr, h.sync.Env = log, log, []string{"HOME=/nonexistent"}
-	h.sync.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL}
-	h.must(h.sync.Start())
-}
-
-func (h *house) stopSync() {
-	if h.sync != nil {
-		_ = h.sync.Process.Signal(syscall.SIGTERM)
-		_ = h.sync.Wait()
-		h.sync = nil
-	}
+	h.sync = h.server.StartSync(h.t, h.path("drops"), h.path("sync.log"))
 }
 
 // group writes a group file of nodes with these names, and the spire node.
@@ -175,8 +154,7 @@ func (h *house) agent(node string) *identity.Agent {
 	})
 	id := h.id(node)
 	token := filepath.Join(h.t.TempDir(), "token")
-	h.must(os.WriteFile(token, []byte(h.Kubectl("create", "token", id.ServiceAccount(), "-n", h.Namespace, "--audience", handoff.Audience,
-		"--bound-object-kind", "Pod", "--bound-object-name", pod, "--duration", "1h")), 0o600))
+	h.must(os.WriteFile(token, []byte(identity.Token(h.t, h.Lab, id, pod)), 0o600))
 	return h.server.StartAgent(h.t, identity.AgentOptions{Cluster: id.Cluster(), Token: token, Bundle: h.bundle()})
 }
 
