@@ -287,6 +287,15 @@ func (s *Server) cli(args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
+// ask runs spire-server's own command line and decodes what it prints.
+func (s *Server) ask(t testing.TB, into any, args ...string) {
+	t.Helper()
+	said := s.CLI(t, args...)
+	if err := json.Unmarshal([]byte(said), into); err != nil {
+		t.Fatalf("%v: %s", err, said)
+	}
+}
+
 // RotateCA makes a new authority, signs with it from now on, and leaves the old
 // one in the bundle.
 func (s *Server) RotateCA(t testing.TB) {
@@ -296,10 +305,7 @@ func (s *Server) RotateCA(t testing.TB) {
 			ID string `json:"authority_id"`
 		} `json:"prepared_authority"`
 	}
-	said := s.CLI(t, "localauthority", "x509", "prepare")
-	if err := json.Unmarshal([]byte(said), &prepared); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	s.ask(t, &prepared, "localauthority", "x509", "prepare")
 	s.CLI(t, "localauthority", "x509", "activate", "-authorityID", prepared.Authority.ID)
 }
 
@@ -332,10 +338,7 @@ func (s *Server) Agents(t testing.TB) []AgentInfo {
 			} `json:"selectors"`
 		} `json:"agents"`
 	}
-	said := s.CLI(t, "agent", "list")
-	if err := json.Unmarshal([]byte(said), &list); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	s.ask(t, &list, "agent", "list")
 	var out []AgentInfo
 	for _, a := range list.Agents {
 		info := AgentInfo{ID: a.ID.String(), Attestor: a.AttestationType, Banned: a.Banned}
@@ -368,10 +371,7 @@ func (s *Server) Entries(t testing.TB) []Entry {
 			} `json:"selectors"`
 		} `json:"entries"`
 	}
-	said := s.CLI(t, "entry", "show")
-	if err := json.Unmarshal([]byte(said), &list); err != nil {
-		t.Fatalf("%v: %s", err, said)
-	}
+	s.ask(t, &list, "entry", "show")
 	var out []Entry
 	for _, e := range list.Entries {
 		entry := Entry{ID: e.ID, SPIFFEID: e.SPIFFEID.String(), ParentID: e.ParentID.String()}
