@@ -155,19 +155,19 @@ func (p *Proxy) at(point Point) Harm {
 	return f(point)
 }
 
-// come is at, for a request: it waits for the harm's delay, and resets the
-// request's connection.
-func (p *Proxy) come(point Point, r *http.Request) Harm {
+// come is at, for a request whose context has its connection: it waits for the
+// harm's delay, and resets the connection.
+func (p *Proxy) come(ctx context.Context, point Point) Harm {
 	harm := p.at(point)
 	if harm.Delay > 0 {
 		select {
 		case <-time.After(harm.Delay):
-		case <-r.Context().Done():
+		case <-ctx.Done():
 		case <-p.closed:
 		}
 	}
 	if harm.Reset {
-		conn, _ := r.Context().Value(connKey{}).(net.Conn)
+		conn, _ := ctx.Value(connKey{}).(net.Conn)
 		if c, ok := conn.(*tls.Conn); ok {
 			conn = c.NetConn()
 		}
@@ -225,7 +225,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 				return nil
 			}
 			point.Moment = After
-			return p.answer(resp, p.come(point, resp.Request))
+			return p.answer(resp, p.come(resp.Request.Context(), point))
 		},
 		// The program sees a connection that ends.
 		ErrorHandler: func(http.ResponseWriter, *http.Request, error) { panic(http.ErrAbortHandler) },
@@ -241,7 +241,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 		}
 		point := p.number(Point{Server: s.Name, Method: r.Method, Path: path})
 		point.Moment = Before
-		switch harm := p.come(point, r); {
+		switch harm := p.come(r.Context(), point); {
 		case harm.Cut, harm.Reset:
 			panic(http.ErrAbortHandler)
 		case harm.Hold:
@@ -256,7 +256,7 @@ func (p *Proxy) Front(s Server) (*Front, error) {
 		if r.ContentLength < 0 || r.ContentLength >= largeBody {
 			point.Moment = Within
 			r.Body = &body{ReadCloser: r.Body, first: largeBody / 2, middle: func() error {
-				switch harm := p.come(point, r); {
+				switch harm := p.come(r.Context(), point); {
 				case harm.Hold:
 					p.hold(r)
 					return errCut

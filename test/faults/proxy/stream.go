@@ -44,16 +44,11 @@ func (p *Proxy) Stream(s Server) (string, error) {
 // carry is one connection.
 func (p *Proxy) carry(s Server, client net.Conn) {
 	defer client.Close()
-	ctx, cancel := context.WithCancel(context.WithValue(context.Background(), connKey{}, client))
-	defer cancel()
-	r, err := http.NewRequestWithContext(ctx, http.MethodConnect, "http://"+s.URL, nil)
-	if err != nil {
-		panic(err) // host:port
-	}
+	ctx := context.WithValue(context.Background(), connKey{}, client)
 	come := func(path string, m Moment) (goes bool) {
 		point := p.number(Point{Server: s.Name, Method: http.MethodConnect, Path: path})
 		point.Moment = m
-		harm := p.come(point, r)
+		harm := p.come(ctx, point)
 		return !harm.Cut && !harm.Reset
 	}
 	if !come("begin", Before) {
