@@ -1,7 +1,6 @@
 package sweep
 
 import (
-	"bytes"
 	"os"
 	"path/filepath"
 	"slices"
@@ -31,7 +30,7 @@ func TestTwoOperators(t *testing.T) {
 	other := []string{"-group=other.json"}
 	both := func() (first, second world.Result) {
 		taken, asked := make(chan struct{}), make(chan struct{})
-		l.Proxy.Watch(func(at proxy.Point) proxy.Harm {
+		p := l.Launch(l.Command(life.Apply...), func(_ *life.Process, at proxy.Point) proxy.Harm {
 			switch {
 			case at.Method != "LOCK":
 				// The first goes no further until the second has asked for the lock.
@@ -46,20 +45,13 @@ func TestTwoOperators(t *testing.T) {
 			}
 			return proxy.Harm{}
 		})
-		cmd := l.Command(life.Apply...)
-		cmd.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // not to be left behind
-		var stdout, stderr bytes.Buffer
-		cmd.Stdout, cmd.Stderr = &stdout, &stderr
-		if err := cmd.Start(); err != nil {
-			t.Fatal(err)
-		}
 		<-taken
 		waiting := l.Command(slices.Concat(life.Apply, other)...)
-		waiting.SysProcAttr = cmd.SysProcAttr
+		waiting.SysProcAttr = &syscall.SysProcAttr{Pdeathsig: syscall.SIGKILL} // not to be left behind
 		second = world.Run(t, waiting)
-		_ = cmd.Wait()
+		<-p.Ended
 		l.Proxy.Watch(nil)
-		return world.Result{Code: cmd.ProcessState.ExitCode(), Stdout: stdout.String(), Stderr: stderr.String()}, second
+		return p.Result(), second
 	}
 
 	a, b := both()
