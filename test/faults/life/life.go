@@ -44,7 +44,7 @@ type Life struct {
 	// Fronts are the addresses, HOST:PORT, at which commands reach the servers,
 	// by their names: "api", "registry", "state".
 	Fronts map[string]string
-	Client dynamic.Interface // not through the proxy
+	client dynamic.Interface // not through the proxy
 	Alone  bool              // web has no db beside it
 	Good   string            // the image with which web was well
 	// Spire, if set, is what the group file says of the spire node.
@@ -65,7 +65,7 @@ func Astray(t *testing.T, ahead func() time.Duration) *Life {
 	t.Helper()
 	l := &Life{T: t, World: world.New(t), Proxy: proxy.New(), Fronts: map[string]string{}}
 	t.Cleanup(l.Proxy.Close)
-	l.Client = l.Lab.Client(t)
+	l.client = l.Lab.Client(t)
 
 	config, err := clientcmd.BuildConfigFromFlags("", l.Lab.Kubeconfig)
 	if err != nil {
@@ -211,7 +211,7 @@ var kinds = []schema.GroupVersionResource{
 // list are the objects of a kind in the group's namespace.
 func (l *Life) list(kind schema.GroupVersionResource) []unstructured.Unstructured {
 	l.Helper()
-	list, err := l.Client.Resource(kind).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
+	list, err := l.client.Resource(kind).Namespace(l.Namespace).List(context.Background(), meta.ListOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -344,7 +344,7 @@ func (l *Life) Machines() map[string]string {
 // Running is the image of a Deployment.
 func (l *Life) Running(node string) string {
 	l.Helper()
-	d, err := l.Client.Resource(deployments).Namespace(l.Namespace).Get(context.Background(), node, meta.GetOptions{})
+	d, err := l.client.Resource(deployments).Namespace(l.Namespace).Get(context.Background(), node, meta.GetOptions{})
 	if err != nil {
 		l.Fatal(err)
 	}
@@ -370,7 +370,7 @@ func (l *Life) Intact(ref string) {
 // Gone fails when there is a namespace.
 func (l *Life) Gone() {
 	l.Helper()
-	_, err := l.Client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(context.Background(), l.Namespace, meta.GetOptions{})
+	_, err := l.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(context.Background(), l.Namespace, meta.GetOptions{})
 	if err == nil {
 		l.Errorf("the namespace is still there")
 	}

@@ -4,7 +4,6 @@
 package sweep
 
 import (
-	"context"
 	"errors"
 	"flag"
 	"fmt"
@@ -17,10 +16,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-
-	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apimachinery/pkg/types"
 
 	"fediversity.eu/yuba/test/faults/life"
 	"fediversity.eu/yuba/test/faults/proxy"
@@ -101,11 +96,7 @@ func (c *counts) add(f func()) {
 // spoil gives web an image that nobody has, as somebody might by hand.
 func (s *swept) spoil() {
 	s.Helper()
-	gvr := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}
-	patch := fmt.Sprintf(`{"spec":{"template":{"spec":{"containers":[{"name":%q,"image":%q}]}}}}`, s.Get("deployment/web", ".spec.template.spec.containers[0].name"), s.Lab.Registry+"/nobody/has:this")
-	if _, err := s.Client.Resource(gvr).Namespace(s.Namespace).Patch(context.Background(), "web", types.StrategicMergePatchType, []byte(patch), meta.PatchOptions{}); err != nil {
-		s.Fatal(err)
-	}
+	s.Kubectl("set", "image", "-n", s.Namespace, "deployment/web", "node="+s.Lab.Registry+"/nobody/has:this")
 }
 
 func (s *swept) settled() {
