@@ -235,8 +235,8 @@ func (l *Life) Live() []string {
 	return out
 }
 
-// Resource is an entry of the state.
-type Resource struct {
+// resource is an entry of the state.
+type resource struct {
 	Type      string
 	Mode      string
 	Instances []struct {
@@ -244,8 +244,8 @@ type Resource struct {
 	}
 }
 
-// Stored are the entries of the state.
-func (l *Life) Stored() []Resource {
+// stored are the entries of the state.
+func (l *Life) stored() []resource {
 	l.Helper()
 	resp, err := http.Get(l.State)
 	if err != nil {
@@ -259,7 +259,7 @@ func (l *Life) Stored() []Resource {
 	if resp.StatusCode != http.StatusOK {
 		return nil
 	}
-	var state struct{ Resources []Resource }
+	var state struct{ Resources []resource }
 	if err := json.Unmarshal(data, &state); err != nil {
 		l.Fatalf("the state: %v\n%s", err, data)
 	}
@@ -270,7 +270,7 @@ func (l *Life) Stored() []Resource {
 func (l *Life) Said() []string {
 	l.Helper()
 	var said []string
-	for _, r := range l.Stored() {
+	for _, r := range l.stored() {
 		for _, i := range r.Instances {
 			id, _ := i.Attributes["id"].(string)
 			if o := identified(id); r.Mode == "managed" && r.Type == "kubernetes_object" && o["namespace"] != "" {
@@ -286,12 +286,12 @@ func (l *Life) Said() []string {
 func (l *Life) Truthful() {
 	l.Helper()
 	digests := map[string]bool{}
-	for _, r := range l.Stored() {
+	for _, r := range l.stored() {
 		for _, i := range r.Instances {
 			if r.Mode == "managed" && r.Type == "oci_image" {
 				id, _ := i.Attributes["id"].(string)
 				digests[id] = true
-				l.Intact(id)
+				l.intact(id)
 			}
 		}
 	}
@@ -341,6 +341,19 @@ func (l *Life) Machines() map[string]string {
 	return ids
 }
 
+// Kept fails unless nodes that had these machine IDs have them still. It gives
+// the ones that there are.
+func (l *Life) Kept(ids map[string]string) map[string]string {
+	l.Helper()
+	now := l.Machines()
+	for node, id := range ids {
+		if now[node] != id {
+			l.Errorf("the machine ID of %s was %s and is now %s", node, id, now[node])
+		}
+	}
+	return now
+}
+
 // Running is the image of a Deployment.
 func (l *Life) Running(node string) string {
 	l.Helper()
@@ -351,8 +364,8 @@ func (l *Life) Running(node string) string {
 	return imageOf(d)
 }
 
-// Intact fails unless the registry holds the whole image.
-func (l *Life) Intact(ref string) {
+// intact fails unless the registry holds the whole image.
+func (l *Life) intact(ref string) {
 	l.Helper()
 	digest, err := name.NewDigest(ref)
 	if err != nil {
@@ -374,7 +387,7 @@ func (l *Life) Gone() {
 	if err == nil {
 		l.Errorf("the namespace is still there")
 	}
-	for _, r := range l.Stored() {
+	for _, r := range l.stored() {
 		if r.Mode == "managed" {
 			l.Errorf("the state still has a %s", r.Type)
 		}

@@ -247,14 +247,8 @@ func (s *swept) looked(p phase, r world.Result, faults []fault) {
 	}
 	if p.name != "destroy" {
 		s.faithful()
+		s.ids = s.Kept(s.ids)
 	}
-	now := s.Machines()
-	for node, id := range s.ids {
-		if p.name != "destroy" && now[node] != id {
-			s.Errorf("the machine ID of %s was %s and is now %s", node, id, now[node])
-		}
-	}
-	s.ids = now
 
 	// A plan says what is so.
 	if len(faults) > 0 && !done && hash(s.manner, p.name, len(s.met))%4 == 0 {
