@@ -24,6 +24,7 @@ import (
 	"github.com/google/go-containerregistry/pkg/name"
 	"github.com/google/go-containerregistry/pkg/v1/remote"
 	"github.com/google/go-containerregistry/pkg/v1/validate"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	meta "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -384,8 +385,8 @@ func (l *Life) intact(ref string) {
 func (l *Life) Gone() {
 	l.Helper()
 	_, err := l.client.Resource(schema.GroupVersionResource{Version: "v1", Resource: "namespaces"}).Get(context.Background(), l.Namespace, meta.GetOptions{})
-	if err == nil {
-		l.Errorf("the namespace is still there")
+	if !apierrors.IsNotFound(err) {
+		l.Errorf("the namespace is still there: %v", err)
 	}
 	for _, r := range l.stored() {
 		if r.Mode == "managed" {
