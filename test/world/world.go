@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"sync"
 	"testing"
@@ -261,14 +262,30 @@ func (w *World) Request(method, info string) error {
 	return nil
 }
 
+var lockID = regexp.MustCompile(`"ID":"([^"]+)"`)
+
+// Holder is the ID of the lock of the state, "" when it is free.
+func (w *World) Holder() string {
+	w.t.Helper()
+	const info = `{"ID":"probe","Operation":"test","Who":"test"}`
+	if err := w.Request("LOCK", info); err != nil {
+		id := lockID.FindStringSubmatch(err.Error())
+		if id == nil {
+			w.t.Fatal(err)
+		}
+		return id[1]
+	}
+	if err := w.Request("UNLOCK", info); err != nil {
+		w.t.Fatal(err)
+	}
+	return ""
+}
+
 // Free fails when the state is locked.
 func (w *World) Free() {
 	w.t.Helper()
-	const info = `{"ID":"probe","Operation":"test","Who":"test"}`
-	for _, method := range []string{"LOCK", "UNLOCK"} {
-		if err := w.Request(method, info); err != nil {
-			w.t.Fatalf("the state is locked: %v", err)
-		}
+	if id := w.Holder(); id != "" {
+		w.t.Fatalf("%s holds the lock of the state", id)
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -112,23 +111,6 @@ func (s *swept) runs(image string) {
 	}
 }
 
-// holder is the ID of the lock that is held, "" if none.
-func (s *swept) holder() string {
-	s.Helper()
-	err := s.Request("LOCK", `{"ID":"probe","Operation":"test","Who":"test"}`)
-	if err == nil {
-		if err := s.Request("UNLOCK", `{"ID":"probe","Operation":"test","Who":"test"}`); err != nil {
-			s.Fatal(err)
-		}
-		return ""
-	}
-	id := regexp.MustCompile(`"ID":"([^"]+)"`).FindStringSubmatch(err.Error())
-	if id == nil {
-		s.Fatal(err)
-	}
-	return id[1]
-}
-
 // try runs a command while requests go wrong, and gives the faults that were.
 func (s *swept) try(p phase, n int) (world.Result, []fault) {
 	s.Helper()
@@ -222,7 +204,7 @@ func (s *swept) looked(p phase, r world.Result, faults []fault) {
 	}
 
 	// The lock is free, or the message says how to release it.
-	id := s.holder()
+	id := s.Holder()
 	if id != "" {
 		if !strings.Contains(text, "yuba force-unlock "+id) {
 			s.Errorf("%s holds the lock, and nothing says how to release it", id)
@@ -260,7 +242,7 @@ func (s *swept) looked(p phase, r world.Result, faults []fault) {
 		if plan := s.Try(nil, args...); plan.Code != 2 {
 			s.Errorf("what is left to do is not planned: %v", plan)
 		}
-		if id := s.holder(); id != "" {
+		if id := s.Holder(); id != "" {
 			s.Errorf("a plan leaves the lock %s", id)
 		}
 	}
