@@ -2,7 +2,6 @@ package e2e
 
 import (
 	"encoding/json"
-	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -11,14 +10,6 @@ import (
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/world"
 )
-
-// tokenKubeconfig is the kubeconfig of who has a token.
-func tokenKubeconfig(l *lab.Lab, token string) string {
-	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
-"users": [{"name": "u", "user": {"token": %q}}],
-"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, l.Server, l.CA, token)
-}
 
 // What a cluster lacks is told before a first deploy; a user who may do less
 // than a deploy needs hears which verbs are missing.
@@ -83,7 +74,7 @@ metadata: {name: reader}
 			}
 		}
 	}
-	as(tokenKubeconfig(w.Lab, w.Kubectl("create", "token", "reader", "-n", ns)))
+	as(w.Lab.TokenKubeconfig(w.Kubectl("create", "token", "reader", "-n", ns)))
 	has(findings(2), map[string]string{
 		"permissions":     "missing: must not create namespaces: ",
 		"RuntimeClass":    "unknown: the kubeconfig's user lacks the permission to ask: get on runtimeclasses.node.k8s.io",
@@ -104,9 +95,7 @@ metadata: {name: reader}
 	})
 
 	// Without credentials it can't even be asked what one may do.
-	as(fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
-"users": [{"name": "u", "user": {}}], "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, w.Lab.Server, w.Lab.CA))
+	as(w.Lab.TokenKubeconfig(""))
 	has(findings(0), map[string]string{
 		"server version": "ok: ",
 		"permissions":    "unknown: the kubeconfig's user lacks the permission to ask: create on selfsubjectaccessreviews.authorization.k8s.io",

@@ -139,7 +139,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	token := w.Kubectl("create", "token", w.Namespace, "-n", "default", "--duration=1h")
 	secret["token of the API server"] = token
 	secret["signature of the token"] = token[strings.LastIndexByte(token, '.')+1:]
-	w.Env["KUBE_CONFIG_PATH"] = write("kubeconfig", tokenKubeconfig(w.Lab, token))
+	w.Env["KUBE_CONFIG_PATH"] = write("kubeconfig", w.Lab.TokenKubeconfig(token))
 
 	// The state server.
 	cert, key := filepath.Join(w.Dir, "state.crt"), filepath.Join(w.Dir, "state.key")
@@ -181,7 +181,7 @@ func TestSecretsStaySecret(t *testing.T) {
 		},
 		"wrong state password": func(c string) (string, string, string) { return "TF_HTTP_PASSWORD", c, "TF_HTTP_PASSWORD" },
 		"wrong token": func(c string) (string, string, string) {
-			return "KUBE_CONFIG_PATH", write("wrong-kubeconfig", tokenKubeconfig(w.Lab, c)), "Unauthorized"
+			return "KUBE_CONFIG_PATH", write("wrong-kubeconfig", w.Lab.TokenKubeconfig(c)), "Unauthorized"
 		},
 	} {
 		secret[name] = "canary-5Hd9-" + strings.ReplaceAll(name, " ", "-")

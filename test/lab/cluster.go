@@ -58,6 +58,15 @@ func (l *Lab) kubectlRun(args ...string) (string, error) {
 	return stdout.String(), nil
 }
 
+// TokenKubeconfig is the text of a kubeconfig of who has a token, or with "" no
+// credentials at all.
+func (l *Lab) TokenKubeconfig(token string) string {
+	return fmt.Sprintf(`{"apiVersion": "v1", "kind": "Config", "current-context": "c",
+"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
+"users": [{"name": "u", "user": {"token": %q}}],
+"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, l.Server, l.CA, token)
+}
+
 // Client is the administrator's client.
 func (l *Lab) Client(t testing.TB) dynamic.Interface {
 	t.Helper()

@@ -56,10 +56,7 @@ subjects: [{kind: ServiceAccount, name: %[1]s, namespace: default}]
 	}
 	may("")
 	kubeconfig := filepath.Join(h.Dir, "deployer.kubeconfig")
-	h.must(os.WriteFile(kubeconfig, fmt.Appendf(nil, `{"apiVersion": "v1", "kind": "Config", "current-context": "c",
-"clusters": [{"name": "c", "cluster": {"server": %q, "certificate-authority": %q}}],
-"users": [{"name": "u", "user": {"token": %q}}],
-"contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}]}`, h.Lab.Server, h.Lab.CA, h.Kubectl("create", "token", user, "-n", "default")), 0o600))
+	h.must(os.WriteFile(kubeconfig, []byte(h.Lab.TokenKubeconfig(h.Kubectl("create", "token", user, "-n", "default"))), 0o600))
 	h.Env["KUBE_CONFIG_PATH"] = kubeconfig
 
 	doctor := h.Must(2, "k8s", "doctor").Stdout
