@@ -2,7 +2,6 @@
 package e2e
 
 import (
-	"net"
 	"net/http"
 	"net/http/httptest"
 	"os"
@@ -30,17 +29,6 @@ func badArchive(t *testing.T, w *world.World, spec image.Spec, shape func([]byte
 		t.Fatal(err)
 	}
 	return name
-}
-
-// closed is an address on which nothing listens.
-func closed(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // answering is the address of a server that gives everyone the same answer.
@@ -117,10 +105,10 @@ func TestBadInput(t *testing.T) {
 		{"kubeconfig bad YAML", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world.World) string { return write(t, w, "{{{") }), []string{"KUBE_CONFIG_PATH"}},
 		{"API server unreachable", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world.World) string {
 			return write(t, w, `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-				"clusters":[{"name":"c","cluster":{"server":"https://`+closed(t)+`"}}],"users":[{"name":"u","user":{"token":"canary"}}]}`)
+				"clusters":[{"name":"c","cluster":{"server":"https://`+world.Closed(t)+`"}}],"users":[{"name":"u","user":{"token":"canary"}}]}`)
 		}), []string{"refused"}},
-		{"registry unreachable", env("K8S_REGISTRY", func(t *testing.T, _ *world.World) string { return closed(t) }), []string{"refused"}},
-		{"state server down", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return "http://" + closed(t) + "/x" }), []string{"refused"}},
+		{"registry unreachable", env("K8S_REGISTRY", func(t *testing.T, _ *world.World) string { return world.Closed(t) }), []string{"refused"}},
+		{"state server down", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return "http://" + world.Closed(t) + "/x" }), []string{"refused"}},
 		{"state server 401", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return answering(t, 401, "who are you") + "/x" }), []string{"401", "TF_HTTP_USERNAME"}},
 		{"state server 403", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return answering(t, 403, "not you") + "/x" }), []string{"403", "not you"}},
 		{"state server 500", env("TF_HTTP_ADDRESS", func(t *testing.T, w *world.World) string {
@@ -198,7 +186,7 @@ func TestRegistryDownChangesNothingInTheCluster(t *testing.T) {
 	// registry is away, or it is there and takes no upload.
 	registry := w.Env["K8S_REGISTRY"]
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
-	for name, address := range map[string]string{"away": closed(t), "read-only": readOnly(t, registry)} {
+	for name, address := range map[string]string{"away": world.Closed(t), "read-only": readOnly(t, registry)} {
 		w.Env["K8S_REGISTRY"] = address
 		r := w.Must(1, "k8s", "apply", "-auto-approve")
 		if !strings.Contains(r.Stderr, "web") || !strings.Contains(r.Stderr, address) {

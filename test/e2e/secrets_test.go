@@ -250,7 +250,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	address := func(at string) string {
 		return "https://" + user + ":" + secret["password of the state server"] + "@" + at + "/encrypted"
 	}
-	w.Env["TF_HTTP_ADDRESS"] = address(closed(t))
+	w.Env["TF_HTTP_ADDRESS"] = address(world.Closed(t))
 	says(t, traced(1, "k8s", "plan"), "refused")
 	w.Env["TF_HTTP_ADDRESS"] = address(strings.TrimPrefix(server.Address, "https://"))
 	traced(0, "k8s", "plan", "-out=encrypted.plan")

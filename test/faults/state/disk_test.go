@@ -28,7 +28,7 @@ const page = 4096
 
 func newDisk(t *testing.T, options, limits string) *disk {
 	t.Helper()
-	dir, listen := t.TempDir(), free(t)
+	dir, listen := t.TempDir(), world.Closed(t)
 	script := `mount -t tmpfs -o ` + options + ` none "$1" || exit
 ` + limits + `
 while :; do "$2" state serve -dir="$1" -listen="$3"; done`

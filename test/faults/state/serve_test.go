@@ -3,7 +3,6 @@ package state
 import (
 	"errors"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"path/filepath"
@@ -192,15 +191,4 @@ func TestStateServerIsKilled(t *testing.T) {
 			})
 		}
 	}
-}
-
-// free is an address on loopback that nobody listens on.
-func free(t *testing.T) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
