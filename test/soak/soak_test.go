@@ -13,7 +13,6 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
-	"syscall"
 	"testing"
 	"time"
 
@@ -76,11 +75,10 @@ func TestSoak(t *testing.T) {
 }
 
 type soak struct {
-	t             *testing.T
-	dir, listen   string
-	users, access string
-	began         time.Time
-	server        *stateserver.Server
+	t       *testing.T
+	began   time.Time
+	server  *stateserver.Server
+	address string // the server's, which stays the same over restarts
 
 	mu        sync.Mutex
 	histories [states]history
@@ -94,38 +92,26 @@ type soak struct {
 const password = "canary-soak"
 
 func newSoak(t *testing.T) *soak {
-	s := &soak{t: t, dir: t.TempDir(), began: time.Now(), dead: map[string]*hold{}}
+	dir, s := t.TempDir(), &soak{t: t, began: time.Now(), dead: map[string]*hold{}}
 	// A cheap hash: guesses are to be stopped by their number, not by their cost.
 	hash, err := bcrypt.GenerateFromPassword([]byte(password), bcrypt.MinCost)
 	if err != nil {
 		t.Fatal(err)
 	}
-	s.users, s.access = filepath.Join(s.dir, "users"), filepath.Join(s.dir, "access")
-	for path, text := range map[string]string{s.users: "ci:" + string(hash) + "\n", s.access: "ci soak/* write\n"} {
+	users, access := filepath.Join(dir, "users"), filepath.Join(dir, "access")
+	for path, text := range map[string]string{users: "ci:" + string(hash) + "\n", access: "ci soak/* write\n"} {
 		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
 			t.Fatal(err)
 		}
 	}
-	// The port stays the same over restarts.
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	s.listen = ln.Addr().String()
-	ln.Close()
-	s.start()
+	s.server = stateserver.Start(t, os.Getenv("YUBA_TEST_YUBA"), filepath.Join(dir, "states"), "-users="+users, "-access="+access)
+	s.address = s.server.Address
 	return s
 }
 
-func (s *soak) start() {
-	s.server = stateserver.Start(s.t, os.Getenv("YUBA_TEST_YUBA"), filepath.Join(s.dir, "states"),
-		"-listen="+s.listen, "-users="+s.users, "-access="+s.access)
-}
-
 func (s *soak) restart() {
-	_ = s.server.Cmd.Process.Signal(syscall.SIGKILL)
-	_ = s.server.Cmd.Wait()
-	s.start()
+	s.server.Kill(s.t)
+	s.server.Restart(s.t)
 }
 
 func (s *soak) now() time.Duration { return time.Since(s.began) }
@@ -140,7 +126,7 @@ type document struct {
 
 func (s *soak) open(n int) *state.Client {
 	c, err := state.New(state.Config{
-		Address: fmt.Sprintf("http://%s/soak/%d", s.listen, n), Username: "ci", Password: password,
+		Address: fmt.Sprintf("%s/soak/%d", s.address, n), Username: "ci", Password: password,
 		RetryMax: 10, RetryWaitMin: 20 * time.Millisecond, RetryWaitMax: time.Second,
 	})
 	if err != nil {
@@ -297,7 +283,7 @@ func (s *soak) guess(ctx context.Context) (guesses, waits int) {
 	client := &http.Client{Transport: &http.Transport{DialContext: from.DialContext}}
 	defer client.CloseIdleConnections()
 	for ctx.Err() == nil {
-		r, err := http.NewRequestWithContext(ctx, http.MethodGet, "http://"+s.listen+"/soak/0", nil)
+		r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.address+"/soak/0", nil)
 		if err != nil {
 			panic(err) // the address is the server's
 		}
