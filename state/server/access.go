@@ -1,19 +1,13 @@
 package server
 
 import (
-	"bufio"
-	"bytes"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 )
 
-const (
-	maxAccessFile = 1 << 20
-	maxGrants     = 10_000
-)
+const maxGrants = 10_000
 
 // Access says which states a user may read and write.
 type Access struct {
@@ -36,38 +30,25 @@ const everyone = "*"
 // What no line grants is refused. Empty lines and lines that begin with # are
 // skipped.
 func ParseAccess(r io.Reader) (*Access, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxAccessFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxAccessFile {
-		return nil, fmt.Errorf("larger than %d bytes", maxAccessFile)
-	}
 	a := &Access{grants: map[string][]grant{}}
-	n, count := 0, 0
-	for sc := bufio.NewScanner(bytes.NewReader(data)); ; {
-		if !sc.Scan() {
-			if err := sc.Err(); err != nil {
-				return nil, fmt.Errorf("after line %d: %w", n, err)
-			}
-			break
-		}
-		n++
-		fields := strings.Fields(sc.Text())
-		if len(fields) == 0 || strings.HasPrefix(fields[0], "#") {
-			continue
-		}
+	count := 0
+	err := eachLine(r, func(n int, line string) error {
+		fields := strings.Fields(line)
 		if len(fields) != 3 {
-			return nil, fmt.Errorf("line %d is not of the form USER STATES RIGHT", n)
+			return fmt.Errorf("line %d is not of the form USER STATES RIGHT", n)
 		}
 		g, err := parseGrant(fields[1], fields[2])
 		if err != nil {
-			return nil, fmt.Errorf("line %d: %w", n, err)
+			return fmt.Errorf("line %d: %w", n, err)
 		}
 		if count++; count > maxGrants {
-			return nil, fmt.Errorf("more than %d lines", maxGrants)
+			return fmt.Errorf("more than %d lines", maxGrants)
 		}
 		a.grants[fields[0]] = append(a.grants[fields[0]], g)
+		return nil
+	})
+	if err != nil {
+		return nil, err
 	}
 	if count == 0 {
 		return nil, errors.New("nothing is granted to anyone")
@@ -95,20 +76,6 @@ func parseGrant(states, right string) (g grant, err error) {
 		g.states += "/"
 	}
 	return g, nil
-}
-
-// AccessFile reads the grants from a file; see ParseAccess.
-func AccessFile(path string) (*Access, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("access file: %w", err)
-	}
-	defer f.Close()
-	a, err := ParseAccess(f)
-	if err != nil {
-		return nil, fmt.Errorf("access file %s: %w", path, err)
-	}
-	return a, nil
 }
 
 // Allows says whether user may read the state, or write it too.

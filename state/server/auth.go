@@ -1,14 +1,11 @@
 package server
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/rand"
 	"errors"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"golang.org/x/crypto/bcrypt"
@@ -22,8 +19,7 @@ type Authenticator interface {
 }
 
 const (
-	maxUsersFile = 1 << 20
-	maxUsers     = 10_000
+	maxUsers = 10_000
 	// bcrypt's cost is exponential: above this one login takes seconds.
 	minCost, maxCost = bcrypt.MinCost, 14
 	// hashCost is what HashPassword uses.
@@ -44,42 +40,31 @@ type Users struct {
 // Empty lines and lines that begin with # are skipped; any other kind of hash
 // is an error, which never repeats the line.
 func ParseUsers(r io.Reader) (*Users, error) {
-	data, err := io.ReadAll(io.LimitReader(r, maxUsersFile+1))
-	if err != nil {
-		return nil, err
-	}
-	if len(data) > maxUsersFile {
-		return nil, fmt.Errorf("larger than %d bytes", maxUsersFile)
-	}
 	u := &Users{hashes: map[string][]byte{}, hash: make(chan struct{}, hashers)}
 	cost := minCost
-	sc := bufio.NewScanner(bytes.NewReader(data))
-	for n := 1; sc.Scan(); n++ {
-		line := strings.TrimSpace(sc.Text())
-		if line == "" || line[0] == '#' {
-			continue
-		}
+	err := eachLine(r, func(n int, line string) error {
 		user, hash, ok := strings.Cut(line, ":")
 		if !ok || user == "" {
-			return nil, fmt.Errorf("line %d is not of the form user:hash", n)
+			return fmt.Errorf("line %d is not of the form user:hash", n)
 		}
 		c, err := bcrypt.Cost([]byte(hash))
 		if err != nil || len(hash) != 60 {
-			return nil, fmt.Errorf("line %d: the hash is not bcrypt's (make it with: htpasswd -B)", n)
+			return fmt.Errorf("line %d: the hash is not bcrypt's (make it with: htpasswd -B)", n)
 		}
 		if c > maxCost {
-			return nil, fmt.Errorf("line %d: bcrypt cost %d is more than %d", n, c, maxCost)
+			return fmt.Errorf("line %d: bcrypt cost %d is more than %d", n, c, maxCost)
 		}
 		if _, dup := u.hashes[user]; dup {
-			return nil, fmt.Errorf("line %d: a user is named twice", n)
+			return fmt.Errorf("line %d: a user is named twice", n)
 		}
 		if len(u.hashes) == maxUsers {
-			return nil, fmt.Errorf("more than %d users", maxUsers)
+			return fmt.Errorf("more than %d users", maxUsers)
 		}
 		u.hashes[user] = []byte(hash)
 		cost = max(cost, c)
-	}
-	if err := sc.Err(); err != nil {
+		return nil
+	})
+	if err != nil {
 		return nil, err
 	}
 	if len(u.hashes) == 0 {
@@ -87,20 +72,6 @@ func ParseUsers(r io.Reader) (*Users, error) {
 	}
 	if u.decoy, err = bcrypt.GenerateFromPassword([]byte(rand.Text()), cost); err != nil {
 		return nil, err
-	}
-	return u, nil
-}
-
-// UsersFile reads the users from a file; see ParseUsers.
-func UsersFile(path string) (*Users, error) {
-	f, err := os.Open(path)
-	if err != nil {
-		return nil, fmt.Errorf("users file: %w", err)
-	}
-	defer f.Close()
-	u, err := ParseUsers(f)
-	if err != nil {
-		return nil, fmt.Errorf("users file %s: %w", path, err)
 	}
 	return u, nil
 }

@@ -53,14 +53,14 @@ func ListenAndServe(ctx context.Context, cfg Config) error {
 	}
 	opts := Options{Dir: cfg.Dir, Retain: cfg.Retain, MaxStateBytes: cfg.MaxStateBytes, Log: log}
 	if cfg.UsersFile != "" {
-		users, err := UsersFile(cfg.UsersFile)
+		users, err := readFile("users", cfg.UsersFile, ParseUsers)
 		if err != nil {
 			return err
 		}
 		opts.Auth = users
 	}
 	if cfg.AccessFile != "" {
-		access, err := AccessFile(cfg.AccessFile)
+		access, err := readFile("access", cfg.AccessFile, ParseAccess)
 		if err != nil {
 			return err
 		}
