@@ -216,10 +216,11 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	}
 	e.call = configs.NewStaticModuleCall(addrs.RootModule, hcl.Range{}, e.staticInput(ctx, in), configDir, workspace)
 
-	// The backend first: as in stock tofu, what is wrong near it hides all else.
-	root, hclDiags := parser.LoadConfigDirSelective(configDir, e.call, configs.SelectiveLoadBackend)
-	malformed := hclDiags.HasErrors()
+	var root *configs.Module
 	if !s.noState || !s.config {
+		// The backend first: as in stock tofu, what is wrong near it hides all else.
+		var hclDiags hcl.Diagnostics
+		root, hclDiags = parser.LoadConfigDirSelective(configDir, e.call, configs.SelectiveLoadBackend)
 		if hclDiags.HasErrors() {
 			return diags.Append(hclDiags)
 		}
@@ -230,6 +231,7 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	snap := &configload.Snapshot{Modules: map[string]*configload.SnapshotModule{}}
 	if s.config {
 		var cfg *configs.Config
+		var hclDiags hcl.Diagnostics
 		if snap, cfg, hclDiags = readModules(ctx, parser, e.call); hclDiags.HasErrors() {
 			return diags.Append(hclDiags)
 		}
@@ -246,11 +248,9 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	}
 	e.linked.takeLocks()
 	e.loader = configload.NewLoaderFromSnapshot(snap)
-	if !malformed {
-		// With what it has parsed: the files are parsed once, as by stock tofu. A file that can't be parsed has to be
-		// parsed again, for a parser tells what is wrong with a file only the first time.
-		*e.loader.Parser() = *parser
-	}
+	// With what it has parsed: the files are parsed once, as by stock tofu. What is wrong with their syntax a parser
+	// tells only then.
+	*e.loader.Parser() = *parser
 	e.tty.setSources(func() map[string]*hcl.File { // those of the variables' files too
 		sources := maps.Clone(parser.Sources())
 		maps.Copy(sources, e.loader.Sources())

@@ -335,6 +335,22 @@ func TestRemoteStateOfAFile(t *testing.T) {
 	has(t, d.must(1, "validate").err, `no backend type named "s3"`, `"http"`)
 }
 
+// What can't be parsed is told by each verb that reads the configuration, beside
+// what else is wrong.
+func TestSyntaxErrors(t *testing.T) {
+	d := newDesk(t, map[string]string{"a.tf": "resource \"terraform_data\" \"a\" {\n", "b.tf": values})
+	for _, c := range []struct {
+		verb string
+		args []string
+	}{{"validate", nil}, {"get", nil}, {"init", []string{"-backend=false"}}, {"init", nil}, {"plan", nil}} {
+		has(t, d.must(1, c.verb, c.args...).err, "Unclosed configuration block", "a.tf line 1")
+	}
+	d.write(map[string]string{"b.tf": values + values})
+	for _, verb := range []string{"validate", "get"} {
+		has(t, d.must(1, verb).err, "Unclosed configuration block", "a.tf line 1", "Duplicate variable declaration")
+	}
+}
+
 func TestLocalExec(t *testing.T) {
 	d := newDesk(t, map[string]string{"main.tf": "resource \"terraform_data\" \"x\" {\n  provisioner \"local-exec\" {\n    command = \"echo it ran > ran\"\n  }\n}\n"})
 	d.must(0, "plan")
