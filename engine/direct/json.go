@@ -60,29 +60,38 @@ func (r *jsonReader) word(w string) bool {
 }
 
 func (r *jsonReader) string() (_ string, ok bool) {
-	if !r.take('"') {
+	text, escaped, ok := r.quoted()
+	switch {
+	case !ok:
 		return "", false
+	case !escaped && utf8.Valid(text):
+		return string(text[1 : len(text)-1]), true
 	}
-	begin, escaped := r.i, false
+	var s string
+	err := json.Unmarshal(text, &s)
+	return s, err == nil
+}
+
+// quoted takes what may be a string, its quotes included; what it escapes is
+// encoding/json's to know.
+func (r *jsonReader) quoted() (text []byte, escaped, ok bool) {
+	if !r.take('"') {
+		return nil, false, false
+	}
+	begin := r.i - 1
 	for ; r.i < len(r.b); r.i++ {
 		switch c := r.b[r.i]; {
 		case c == '"':
-			text := r.b[begin:r.i]
 			r.i++
-			if !escaped && utf8.Valid(text) {
-				return string(text), true
-			}
-			var s string
-			err := json.Unmarshal(r.b[begin-1:r.i], &s)
-			return s, err == nil
+			return r.b[begin:r.i], escaped, true
 		case c == '\\':
 			escaped = true
 			r.i++
 		case c < ' ':
-			return "", false
+			return nil, false, false
 		}
 	}
-	return "", false
+	return nil, false, false
 }
 
 // number takes what may be a number; the grammar is encoding/json's to know.
@@ -249,16 +258,8 @@ func (r *jsonReader) skip(depth int) bool {
 	case depth > maxDepth:
 		return false
 	case c == '"':
-		for r.i++; r.i < len(r.b); r.i++ {
-			switch r.b[r.i] {
-			case '"':
-				r.i++
-				return true
-			case '\\':
-				r.i++
-			}
-		}
-		return false
+		_, _, ok := r.quoted()
+		return ok
 	case c == '[':
 		return r.list(func(int) bool { return r.skip(depth + 1) })
 	case c == '{':
