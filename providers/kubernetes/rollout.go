@@ -250,9 +250,9 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 		if synced {
 			s := snapshot(m, t.name)
 			if time.Since(started) > lookCloser {
-				s = explained(deadline, m, s)
+				s = m.related.explain(deadline, s)
 			}
-			out.verdict = patience.Judge(rollout.Deployment(s, t.uid, t.generation), time.Now())
+			out.verdict = patience.Judge(rollout.Deployment(warned(m, s), t.uid, t.generation), time.Now())
 		}
 		now := out.verdict.Message
 		if err != nil {
@@ -348,7 +348,7 @@ func (r *session) look(ctx context.Context, c *client.Client, m *sharedMirror, t
 	if err != nil {
 		return outcome{}, err
 	}
-	s := rollout.Snapshot{Deployment: live, Events: m.Objects(atEvents)}
+	s := rollout.Snapshot{Deployment: live}
 	if live != nil {
 		o := client.ListOptions{LabelSelector: selectorOf(live)}
 		if s.ReplicaSets, _, err = c.List(ctx, client.Builtin("apps/v1", "ReplicaSet"), t.namespace, o); err != nil {
@@ -357,7 +357,7 @@ func (r *session) look(ctx context.Context, c *client.Client, m *sharedMirror, t
 		if s.Pods, _, err = c.List(ctx, client.Builtin("v1", "Pod"), t.namespace, o); err != nil {
 			return outcome{}, err
 		}
-		s = m.related.explain(ctx, s)
+		s = warned(m, m.related.explain(ctx, s))
 	}
 	out := outcome{verdict: rollout.Deployment(s, t.uid, t.generation)}
 	if out.verdict.State == rollout.Done {

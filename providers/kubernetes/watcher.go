@@ -3,6 +3,7 @@ package kubernetes
 import (
 	"cmp"
 	"context"
+	"maps"
 	"slices"
 	"sync"
 	"time"
@@ -138,7 +139,7 @@ func (r *related) read(ctx context.Context, ref rollout.Ref) lookup {
 	return l
 }
 
-// snapshot is what the verdict on one Deployment is made from: what belongs to
+// snapshot is what belongs to one Deployment: with its warnings, the verdict is made from
 // it. A group's other nodes are many, and each looks at each change.
 func snapshot(m *sharedMirror, name string) rollout.Snapshot {
 	s := rollout.Snapshot{Deployment: m.Object(atDeployments, name)}
@@ -149,16 +150,12 @@ func snapshot(m *sharedMirror, name string) rollout.Snapshot {
 	for _, set := range s.ReplicaSets {
 		s.Pods = append(s.Pods, m.Keyed(atPods, metaString(set, "uid"))...)
 	}
-	for _, o := range slices.Concat(s.ReplicaSets, s.Pods) {
-		s.Events = append(s.Events, m.Keyed(atEvents, metaString(o, "uid"))...)
-	}
 	return s
 }
 
-// explained adds to a snapshot the objects that it needs, with their events.
-func explained(ctx context.Context, m *sharedMirror, s rollout.Snapshot) rollout.Snapshot {
-	s = m.related.explain(ctx, s)
-	for _, o := range s.Related {
+// warned adds to a snapshot the warnings about what is in it.
+func warned(m *sharedMirror, s rollout.Snapshot) rollout.Snapshot {
+	for _, o := range slices.Concat(s.ReplicaSets, s.Pods, slices.Collect(maps.Values(s.Related))) {
 		s.Events = append(s.Events, m.Keyed(atEvents, metaString(o, "uid"))...)
 	}
 	return s

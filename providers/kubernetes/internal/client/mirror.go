@@ -125,17 +125,10 @@ func (m *Mirror) Synced() (ok bool, err error) {
 	return ok, err
 }
 
-// Objects gives the objects of the i-th kind. They are shared: don't change
-// them.
-func (m *Mirror) Objects(i int) []Object {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.parts[i].objects))
-}
-
-// Keyed gives the objects of the i-th kind that have the key, in no order.
-// However many objects there are, it looks at these only: with many that wait
-// for their own, each change would else cost all of them all objects.
+// Keyed gives the objects of the i-th kind that have the key, in no order. They
+// are shared: don't change them. However many objects there are, it looks at these
+// only: with many that wait for their own, each change would else cost all of them
+// all objects.
 func (m *Mirror) Keyed(i int, key string) []Object {
 	m.mu.Lock()
 	defer m.mu.Unlock()

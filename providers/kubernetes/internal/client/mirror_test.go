@@ -40,7 +40,7 @@ func TestMirrorFindsByKey(t *testing.T) {
 	p.drop("one")
 	p.drop("one")
 	check("a")
-	if len(m.Objects(0)) != 3 || m.Object(0, "one") != nil || len(p.keyed) != 1 {
+	if len(p.objects) != 3 || m.Object(0, "one") != nil || len(p.keyed) != 1 {
 		t.Errorf("it holds %v", p)
 	}
 }
