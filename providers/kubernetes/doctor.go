@@ -99,10 +99,10 @@ func (c *Cluster) Doctor(ctx context.Context, o DoctorOptions) ([]Finding, error
 // needed is what a deploy must be allowed.
 func needed(o DoctorOptions) []doctor.Permission {
 	var all []doctor.Permission
-	namespace := o.Namespace
+	namespace, role := o.Namespace, doctor.Own
 	add := func(namespace, group, resource, sub, purpose string, verbs ...string) {
 		for _, verb := range verbs {
-			all = append(all, doctor.Permission{Verb: verb, Group: group, Resource: resource, Subresource: sub, Namespace: namespace, For: purpose})
+			all = append(all, doctor.Permission{Verb: verb, Group: group, Resource: resource, Subresource: sub, Namespace: namespace, For: purpose, Role: role})
 		}
 	}
 	add("", "", "namespaces", "", "the target's namespace is made and removed", "get", "create", "patch", "delete")
@@ -127,19 +127,13 @@ func needed(o DoctorOptions) []doctor.Permission {
 	add(namespace, "", "secrets", "", "the token of the SPIRE server is made there", "get", "create")
 	// Nobody gives on by a role what he does not have himself, unless he may give on all.
 	// https://kubernetes.io/docs/reference/access-authn-authz/rbac/#privilege-escalation-prevention-and-bootstrapping
-	own := len(all)
+	role = doctor.Given
 	const given = "the SPIRE server is given it, by whom has it"
 	add(namespace, "", "pods", "", given, "get")
 	add("", "", "nodes", "", given, "get")
 	add("", "authentication.k8s.io", "tokenreviews", "", given, "create")
-	for i := range all[own:] {
-		all[own+i].Role = doctor.Given
-	}
-	own = len(all)
+	role = doctor.Giving
 	add(namespace, rbac, "roles", "", "", "escalate", "bind")
 	add("", rbac, "clusterroles", "", "", "escalate", "bind")
-	for i := range all[own:] {
-		all[own+i].Role = doctor.Giving
-	}
 	return all
 }
