@@ -598,8 +598,7 @@ func (u *unlocking) try(ctx context.Context) (n next, pause time.Duration, err e
 		}
 		return n, 0, withOutcome(err, u.still())
 	}
-	switch {
-	case a.ok():
+	if a.ok() {
 		return end, 0, nil
 	}
 	err, pause = u.c.refused(u.r, a), retryAfter(a)

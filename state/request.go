@@ -69,8 +69,9 @@ func (e errTooLarge) Error() string {
 	return fmt.Sprintf("the state is larger than %d bytes", e.limit)
 }
 
-// send sends r once. A success that comes with a web page is no answer. sent says whether the server may have seen it: false is
-// certain, for there was no connection.
+// send sends r once. A success that comes with a web page is no answer. sent says
+// whether the server may have seen it: false is certain, for there was no
+// connection.
 func (c *Client) send(ctx context.Context, r request) (a *answer, sent bool, err error) {
 	actx, cancel := c.within(ctx, c.cfg.AttemptTimeout)
 	defer cancel()
