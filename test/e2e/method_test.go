@@ -24,7 +24,7 @@ func node(name, content string) world.Node {
 // says fails unless the command's errors have all of these words.
 func says(t *testing.T, r world.Result, words ...string) {
 	t.Helper()
-	text := strings.Join(strings.Fields(r.Stderr), " ") // lines are wrapped
+	text := world.Unwrapped(r.Stderr)
 	for _, word := range words {
 		if !strings.Contains(text, word) {
 			t.Errorf("the error does not say %q:\n%s", word, r.Stderr)

@@ -59,7 +59,7 @@ func TestWhatIsNotLinkedIsRefusedInASentence(t *testing.T) {
 				t.Fatal(err)
 			}
 			r := world.Run(t, cmd)
-			text := strings.Join(strings.Fields(r.Stderr), " ")
+			text := world.Unwrapped(r.Stderr)
 			for _, says := range c.says {
 				if r.Code != 1 || !strings.Contains(text, says) {
 					t.Errorf("does not fail with %q: %v", says, r)

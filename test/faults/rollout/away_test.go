@@ -96,7 +96,7 @@ func badRollout(t *testing.T, w *world.World, at string, happens trouble) {
 	time.Sleep(time.Second)
 	happens(t, w, cable)
 	r := <-done
-	text := strings.Join(strings.Fields(r.Stderr), " ")
+	text := world.Unwrapped(r.Stderr)
 	for _, word := range []string{"CreateContainerConfigError", "was set back to the last image whose rollout was complete, " + good + ", and that is ready again"} {
 		if !strings.Contains(text, word) {
 			t.Errorf("it lacks %q: %v", word, r)
@@ -164,7 +164,7 @@ func TestNamespaceThatDoesNotEnd(t *testing.T) {
 	w.Lab.Apply(t, w.Namespace, `{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"held","finalizers":["example.com/hold"]}}`)
 	w.Edit(func(g map[string]any) { g["removalTimeout"] = "2m" })
 	r := w.Must(1, "k8s", "destroy", "-auto-approve")
-	text := strings.Join(strings.Fields(r.Stderr), " ")
+	text := world.Unwrapped(r.Stderr)
 	for _, word := range []string{"Namespace " + w.Namespace + " was not gone within 2m0s", "ConfigMap held, held by the finalizers example.com/hold"} {
 		if !strings.Contains(text, word) {
 			t.Errorf("it lacks %q: %v", word, r)

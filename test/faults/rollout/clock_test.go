@@ -9,6 +9,7 @@ import (
 
 	"fediversity.eu/yuba/test/faults/life"
 	"fediversity.eu/yuba/test/lab"
+	"fediversity.eu/yuba/test/world"
 )
 
 // Clocks that are wrong, and clocks that jump, shorten and lengthen no wait: what
@@ -38,7 +39,7 @@ func TestClocks(t *testing.T) {
 			l.Edit(func(g map[string]any) { g["persistence"] = "4s" })
 			began = time.Now()
 			r := l.Must(1, life.Apply...)
-			text := strings.Join(strings.Fields(r.Stderr), " ")
+			text := world.Unwrapped(r.Stderr)
 			if took := time.Since(began); took < 4*time.Second {
 				t.Errorf("it was given up after %v: %v", took, r)
 			}

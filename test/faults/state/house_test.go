@@ -177,14 +177,11 @@ func (h *house) lockBy(info string) string {
 func says(t testing.TB, r world.Result, texts ...string) {
 	t.Helper()
 	for _, text := range texts {
-		if !strings.Contains(unwrapped(r.Stdout+r.Stderr), text) {
+		if !strings.Contains(world.Unwrapped(r.Stdout+r.Stderr), text) {
 			t.Errorf("it does not say %q: %v", text, r)
 		}
 	}
 }
-
-// unwrapped undoes the line breaks of diagnostics.
-func unwrapped(text string) string { return strings.Join(strings.Fields(text), " ") }
 
 // replaced replaces what must be there.
 func replaced(text, old, new string) string {

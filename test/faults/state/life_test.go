@@ -128,7 +128,7 @@ func (h *house) broken(op stateservers.Op, f stateservers.Fault, lasting bool) {
 		return
 	case r.Code != 1:
 		t.Fatalf("%v", r)
-	case holder != "" && !strings.Contains(unwrapped(r.Stderr), "yuba force-unlock "+holder):
+	case holder != "" && !strings.Contains(world.Unwrapped(r.Stderr), "yuba force-unlock "+holder):
 		t.Fatalf("%s holds the lock, and the error does not say so: %v", holder, r)
 	}
 	// What was made is in the state or in errored.tfstate.

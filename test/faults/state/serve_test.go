@@ -98,7 +98,7 @@ func (o *own) judged(r world.Result, n int, before string, mend func()) {
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		o.t.Fatal(err)
 	}
-	text := unwrapped(r.Stdout + r.Stderr)
+	text := world.Unwrapped(r.Stdout + r.Stderr)
 	switch {
 	case r.Code == 0 && err == nil:
 		o.t.Fatalf("all is well, and there is an errored.tfstate: %v", r)
