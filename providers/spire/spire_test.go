@@ -2,14 +2,8 @@ package spire_test
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/base64"
-	"encoding/pem"
 	"fmt"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
@@ -17,7 +11,6 @@ import (
 	"strings"
 	"sync"
 	"testing"
-	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -29,6 +22,7 @@ import (
 
 	"fediversity.eu/yuba/providers/spire"
 	"fediversity.eu/yuba/spire/handoff"
+	"fediversity.eu/yuba/test/authority"
 	"fediversity.eu/yuba/test/faults/proxy"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/providertest"
@@ -70,7 +64,7 @@ esac
 // is says what the node answers to show.
 func (n *node) is(machine, trustDomain string) {
 	n.t.Helper()
-	doc, err := handoff.Server{MachineID: machine, TrustDomain: trustDomain, Bundle: authority(n.t, "spire")}.Marshal()
+	doc, err := handoff.Server{MachineID: machine, TrustDomain: trustDomain, Bundle: authority.PEM(n.t)}.Marshal()
 	must(n.t, err)
 	n.write("show", string(doc))
 }
@@ -122,17 +116,6 @@ func must(t testing.TB, err error) {
 	if err != nil {
 		t.Fatal(err)
 	}
-}
-
-// authority is a certificate in PEM.
-func authority(t testing.TB, name string) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	must(t, err)
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true, DNSNames: []string{name}}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	must(t, err)
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
 }
 
 // account makes the service account that the graph makes before the hand-off.
@@ -346,7 +329,7 @@ func TestHandoff(t *testing.T) {
 		"the API server": func() { n.env["K8S_SPIRE_API_SERVER"] = "https://api.example:6443/" },
 		"the authorities": func() {
 			n.env["KUBE_CONFIG_PATH"] = kubeconfig(t, l, func(c *clientcmdapi.Cluster) {
-				c.CertificateAuthorityData = append(c.CertificateAuthorityData, authority(t, "next")...)
+				c.CertificateAuthorityData = append(c.CertificateAuthorityData, authority.PEM(t)...)
 			})
 		},
 	} {
@@ -602,7 +585,7 @@ func TestBadPlans(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	config := filepath.Join(t.TempDir(), "kubeconfig")
-	ca := authority(t, "ca")
+	ca := authority.PEM(t)
 	write := func(cluster string) {
 		data := strings.NewReplacer("\n", `\n`).Replace(cluster)
 		must(t, os.WriteFile(config, []byte(`{"current-context": "c", "contexts": [{"name": "c", "context": {"cluster": "c", "user": "u"}}], "users": [{"name": "u", "user": {"token": "s3cret"}}],

@@ -2,14 +2,8 @@ package drop
 
 import (
 	"context"
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"os"
 	"path/filepath"
 	"slices"
@@ -22,22 +16,13 @@ import (
 
 	"fediversity.eu/yuba/spire/handoff"
 	"fediversity.eu/yuba/spire/internal/place"
+	"fediversity.eu/yuba/test/authority"
 )
 
 // of is a hand-off of these nodes; the token is the namespace's.
 func of(t *testing.T, namespace string, nodes ...string) handoff.Handoff {
 	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	k, err := handoff.Kubeconfig{Server: "https://127.0.0.1:6443", Token: "token-of-" + namespace,
-		CA: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}.Marshal()
+	k, err := handoff.Kubeconfig{Server: "https://127.0.0.1:6443", Token: "token-of-" + namespace, CA: authority.PEM(t)}.Marshal()
 	if err != nil {
 		t.Fatal(err)
 	}

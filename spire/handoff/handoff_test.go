@@ -1,35 +1,16 @@
 package handoff
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
 	"encoding/json"
-	"encoding/pem"
 	"errors"
-	"math/big"
 	"reflect"
 	"strings"
 	"testing"
+
+	"fediversity.eu/yuba/test/authority"
 )
 
 const secret = "eyJhbGciOiJSUzI1NiJ9.c2VjcmV0.c2lnbmF0dXJl"
-
-// authority is a certificate in PEM.
-func authority(t testing.TB) string {
-	t.Helper()
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		t.Fatal(err)
-	}
-	template := &x509.Certificate{SerialNumber: big.NewInt(1), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, template, template, key.Public(), key)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))
-}
 
 func kubeconfigOf(t testing.TB, k Kubeconfig) string {
 	t.Helper()
@@ -43,11 +24,11 @@ func kubeconfigOf(t testing.TB, k Kubeconfig) string {
 func sample(t testing.TB) Handoff {
 	t.Helper()
 	return Handoff{Version: Version, Namespace: "shop", Nodes: []string{"web", "db"},
-		Kubeconfig: kubeconfigOf(t, Kubeconfig{Server: "https://127.0.0.1:6443", CA: authority(t), Token: secret})}
+		Kubeconfig: kubeconfigOf(t, Kubeconfig{Server: "https://127.0.0.1:6443", CA: authority.PEM(t), Token: secret})}
 }
 
 func TestWhatOneEndWritesTheOtherReads(t *testing.T) {
-	s := Server{Version: Version, MachineID: "0123456789abcdef0123456789abcdef", TrustDomain: "fediversity", Bundle: authority(t) + authority(t)}
+	s := Server{Version: Version, MachineID: "0123456789abcdef0123456789abcdef", TrustDomain: "fediversity", Bundle: authority.PEM(t) + authority.PEM(t)}
 	data, err := s.Marshal()
 	if err != nil {
 		t.Fatal(err)
@@ -76,7 +57,7 @@ func TestWhatOneEndWritesTheOtherReads(t *testing.T) {
 	if got, err := ParseDrop("shop.web.json", data); err != nil || got != d {
 		t.Errorf("drop-file: %+v, %v", got, err)
 	}
-	k := Kubeconfig{Server: "https://[::1]:6443/prefix", CA: authority(t), TLSServerName: "kubernetes", Token: secret}
+	k := Kubeconfig{Server: "https://[::1]:6443/prefix", CA: authority.PEM(t), TLSServerName: "kubernetes", Token: secret}
 	if got, err := ParseKubeconfig([]byte(kubeconfigOf(t, k))); err != nil || got != k {
 		t.Errorf("kubeconfig: %+v, %v", got, err)
 	}
@@ -202,7 +183,7 @@ func TestWhatIsNotTheContractIsRefused(t *testing.T) {
 }
 
 func TestServerIsRefusedUnlessItIsWhole(t *testing.T) {
-	good := Server{MachineID: strings.Repeat("0a", 16), TrustDomain: "fediversity", Bundle: authority(t)}
+	good := Server{MachineID: strings.Repeat("0a", 16), TrustDomain: "fediversity", Bundle: authority.PEM(t)}
 	for name, c := range map[string]struct {
 		change func(*Server)
 		want   string

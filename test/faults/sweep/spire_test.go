@@ -1,23 +1,17 @@
 package sweep
 
 import (
-	"crypto/ecdsa"
-	"crypto/elliptic"
-	"crypto/rand"
-	"crypto/x509"
-	"encoding/pem"
 	"errors"
 	"io/fs"
-	"math/big"
 	"net"
 	"os"
 	"path/filepath"
 	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"fediversity.eu/yuba/spire/handoff"
+	"fediversity.eu/yuba/test/authority"
 	"fediversity.eu/yuba/test/faults/proxy"
 	"fediversity.eu/yuba/test/sshd"
 )
@@ -30,17 +24,7 @@ const ssh = "ssh"
 func (s *swept) spireNode() {
 	s.Helper()
 	server := sshd.Start(s.T)
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		s.Fatal(err)
-	}
-	c := &x509.Certificate{SerialNumber: big.NewInt(1), NotAfter: time.Now().Add(time.Hour), IsCA: true, BasicConstraintsValid: true}
-	der, err := x509.CreateCertificate(rand.Reader, c, c, key.Public(), key)
-	if err != nil {
-		s.Fatal(err)
-	}
-	show, err := handoff.Server{MachineID: "0123456789abcdef0123456789abcdef", TrustDomain: "fediversity",
-		Bundle: string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: der}))}.Marshal()
+	show, err := handoff.Server{MachineID: "0123456789abcdef0123456789abcdef", TrustDomain: "fediversity", Bundle: authority.PEM(s)}.Marshal()
 	if err != nil {
 		s.Fatal(err)
 	}
