@@ -13,6 +13,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"k8s.io/klog/v2"
 )
 
 // EnvPath is the environment variable that names the kubeconfig.
@@ -21,6 +22,11 @@ const EnvPath = "KUBE_CONFIG_PATH"
 // maxSize bounds what is read of a kubeconfig, in bytes. A kubeconfig
 // with a handful of embedded certificates has some ten kilobytes.
 const maxSize = 1 << 20
+
+// Clients made of a kubeconfig write to standard error, which isn't ours, when
+// a token or certificate file can't be read again. klog's logger belongs to the
+// process and has no lock: providers that work beside each other find it set.
+func init() { klog.SetLogger(klog.Logger{}) }
 
 // Load reads the kubeconfig at path and makes its current context a
 // client configuration. Nothing but that file is looked at: neither the

@@ -29,7 +29,6 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	kjson "k8s.io/apimachinery/pkg/util/json"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"fediversity.eu/yuba/internal/trust"
 )
@@ -82,7 +81,6 @@ func (c *Client) Now() time.Time {
 // New makes a client of a configuration that kubeconfig.Load gave. userAgent is what
 // the API server's audit log shows; fieldManager owns what Apply writes.
 func New(cfg *rest.Config, userAgent, fieldManager string) (*Client, error) {
-	muteKlog()
 	cfg = rest.CopyConfig(cfg)
 	cfg.UserAgent = userAgent
 	base, _, err := rest.DefaultServerUrlFor(cfg)
@@ -112,10 +110,6 @@ func httpClient(cfg *rest.Config) (*http.Client, error) {
 	own.CheckRedirect = func(*http.Request, []*http.Request) error { return http.ErrUseLastResponse }
 	return &own, nil
 }
-
-// muteKlog keeps client-go's transport from writing to standard error, which
-// isn't ours, when a token or certificate file cannot be read again.
-var muteKlog = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
 
 // Server is the address of the API server, fit for messages.
 func (c *Client) Server() string { return redact(c.base) }

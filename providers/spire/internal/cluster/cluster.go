@@ -17,12 +17,10 @@ import (
 	"net/url"
 	"slices"
 	"strings"
-	"sync"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/rest"
-	"k8s.io/klog/v2"
 
 	"fediversity.eu/yuba/providers/internal/text"
 	"fediversity.eu/yuba/spire/handoff"
@@ -57,8 +55,6 @@ type Cluster struct {
 // which proxy he goes, and that somebody doesn't look at certificates. server is the API server's address as the spire
 // node reaches it, that of the kubeconfig when empty. userAgent is what audit logs show.
 func New(config *rest.Config, server, userAgent string) (*Cluster, error) {
-	// client-go writes to standard error, which isn't ours, when a certificate can't be read again.
-	mute()
 	config = rest.CopyConfig(config)
 	config.UserAgent = userAgent
 	base, _, err := rest.DefaultServerUrlFor(config)
@@ -94,8 +90,6 @@ func New(config *rest.Config, server, userAgent string) (*Cluster, error) {
 	c.http = &own
 	return c, nil
 }
-
-var mute = sync.OnceFunc(func() { klog.SetLogger(klog.Logger{}) })
 
 // Kubeconfig is the file for the spire node. It is a secret.
 func (c *Cluster) Kubeconfig(token string) (string, error) {
