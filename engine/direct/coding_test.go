@@ -182,6 +182,15 @@ func sameJSON(t *testing.T, data []byte, ty cty.Type) {
 	if (wantErr == nil) != (gotErr == nil) || wantErr == nil && !(got.Type().Equals(want.Type()) && got.RawEquals(want)) {
 		t.Fatalf("%s as %#v:\n%#v, %v\nnot cty's\n%#v, %v", data, ty, got, gotErr, want, wantErr)
 	}
+	if wantErr != nil || !want.IsWhollyKnown() {
+		return
+	}
+	// A state that is read and written again stays as it is.
+	wantText, wantErr := ctyjson.Marshal(want, ty)
+	gotText, gotErr := ctyjson.Marshal(got, ty)
+	if (wantErr == nil) != (gotErr == nil) || !bytes.Equal(gotText, wantText) {
+		t.Fatalf("%s as %#v is written as\n%s, %v\nand cty's as\n%s, %v", data, ty, gotText, gotErr, wantText, wantErr)
+	}
 }
 
 // What can't be encoded is an error here, too, and what doesn't fit is converted.

@@ -2,6 +2,7 @@ package direct
 
 import (
 	"encoding/json"
+	"strconv"
 	"unicode/utf8"
 
 	"github.com/zclconf/go-cty/cty"
@@ -107,6 +108,11 @@ func (r *jsonReader) number() (_ cty.Value, ok bool) {
 	text := r.b[begin:r.i]
 	if !json.Valid(text) {
 		return cty.NilVal, false
+	}
+	// Integers as from msgpack, not with 512 bits, which are slow to write again.
+	// There is no other negative zero than that of ParseNumberVal.
+	if i, err := strconv.ParseInt(string(text), 10, 64); err == nil && i != 0 {
+		return cty.NumberIntVal(i), true
 	}
 	v, err := cty.ParseNumberVal(string(text))
 	return v, err == nil
