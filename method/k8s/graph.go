@@ -102,10 +102,11 @@ func (g *Group) writeImages(f *file, targets []target) {
 	// for_each, because everything in the cluster waits for all of them, and
 	// core writes into the state of each object every resource before it,
 	// transitively: with a block per image the state of n nodes would list n
-	// images in each of 3n objects. So it is one entry. for_each is evaluated
-	// once for each instance, therefore it is a local that already is a map. What
-	// is there for all nodes is a local, too: core makes the value of a whole
-	// resource anew for each reference to it, and that of a local once.
+	// images in each of 3n objects. So it is one entry. Core evaluates for_each
+	// once for each instance and then walks through all of it, therefore it is a
+	// local that already is a map, of nothing but strings. What is there for all
+	// nodes is a local, too: core makes the value of a whole resource anew for
+	// each reference to it, and that of a local once.
 	images := make([]attr, len(targets))
 	for i, t := range targets {
 		images[i] = attr{t.Name, obj(
@@ -116,15 +117,16 @@ func (g *Group) writeImages(f *file, targets []target) {
 	}
 	f.block("locals", nil,
 		attr{"images", call{"tomap", obj(images...)}},
+		attr{"tags", raw("tomap({ for name, image in local.images : name => image.tag })")},
 		attr{"digests", raw("{ for name, image in oci_image.node : name => image.digest }")},
 		attr{"missing", ref("ephemeral", "oci_manifests", "node", "missing")},
 	)
 	f.comment("One block for all images: an object's state lists every resource that it waits for.")
 	f.add(block{kind: "resource", labels: []string{"oci_image", "node"}, attrs: []attr{
-		{"for_each", ref("local", "images")},
-		{"source", ref("each", "value", "source")},
-		{"repository", ref("each", "value", "repository")},
-		{"tag", ref("each", "value", "tag")},
+		{"for_each", ref("local", "tags")},
+		{"source", raw("local.images[each.key].source")},
+		{"repository", raw("local.images[each.key].repository")},
+		{"tag", ref("each", "value")},
 	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"create_before_destroy", boolean(true)}}}}})
 	// A push that was planned, or an image that was there at the refresh, says
 	// nothing about the moment in which a pod is stopped for it: a saved plan may

@@ -166,7 +166,7 @@ func TestOrder(t *testing.T) {
 		"kubernetes_object.claim_web":      {"kubernetes_object.namespace"},
 		"kubernetes_object.deployment_web": {"kubernetes_object.network_policy", "kubernetes_object.claim_web", "local.digests", "local.missing", "random_uuid.node_web"},
 		"kubernetes_rollout.node_web":      {"kubernetes_object.deployment_web"},
-		"oci_image.node":                   {"local.images"},
+		"oci_image.node":                   {"local.tags", "local.images"},
 		// Read while planning, thus it waits for nothing.
 		"data.kubernetes_runtime_class.this": nil,
 	} {
@@ -396,11 +396,12 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 		images[name] = cty.ObjectVal(map[string]cty.Value{"digest": digest, "id": cty.StringVal("r@" + digest.AsString())})
 		missing[name] = cty.StringVal("trouble-of-" + name)
 	}
-	each := map[string]cty.Value{"source": cty.StringVal("s"), "repository": cty.StringVal("r"), "tag": cty.StringVal("t")}
+	one := cty.ObjectVal(map[string]cty.Value{"source": cty.StringVal("s"), "repository": cty.StringVal("r"), "tag": cty.StringVal("t")})
+	each := map[string]cty.Value{"key": cty.StringVal("one"), "value": cty.StringVal("t")}
 	ctx := &hcl.EvalContext{
 		Functions: map[string]function.Function{"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "length": lengthFunc},
 		Variables: map[string]cty.Value{
-			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "missing": cty.ObjectVal(missing), "images": cty.EmptyObjectVal, "spire": cty.EmptyObjectVal, "spire_bindings": cty.EmptyObjectVal}),
+			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "missing": cty.ObjectVal(missing), "images": cty.MapVal(map[string]cty.Value{"one": one}), "tags": cty.EmptyObjectVal, "spire": cty.EmptyObjectVal, "spire_bindings": cty.EmptyObjectVal}),
 			"random_uuid":       cty.ObjectVal(uuids),
 			"kubernetes_object": cty.ObjectVal(objects),
 			"oci_image":         cty.ObjectVal(map[string]cty.Value{"node": cty.ObjectVal(images)}),
@@ -408,12 +409,12 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 			"data": cty.ObjectVal(map[string]cty.Value{"spire_server": cty.ObjectVal(map[string]cty.Value{"this": cty.ObjectVal(map[string]cty.Value{
 				"machine_id": cty.StringVal("machine-of-spire"), "bundle": cty.StringVal("bundle-of-spire"),
 			})})}),
-			"each": cty.ObjectVal(map[string]cty.Value{"value": cty.ObjectVal(each)}),
+			"each": cty.ObjectVal(each),
 		},
 	}
 
 	e := evaluated{values: map[string]map[string]any{}, refs: map[string]map[string]bool{}}
-	defined := map[string]bool{"each.value": true}
+	defined := map[string]bool{"each.key": true, "each.value": true}
 	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
 		name := strings.Join(b.Labels, ".")
 		switch b.Type {

@@ -53,16 +53,17 @@ locals {
       tag        = "5kz0fnr8"
     }
   })
+  tags    = tomap({ for name, image in local.images : name => image.tag })
   digests = { for name, image in oci_image.node : name => image.digest }
   missing = ephemeral.oci_manifests.node.missing
 }
 
 # One block for all images: an object's state lists every resource that it waits for.
 resource "oci_image" "node" {
-  for_each   = local.images
-  source     = each.value.source
-  repository = each.value.repository
-  tag        = each.value.tag
+  for_each   = local.tags
+  source     = local.images[each.key].source
+  repository = local.images[each.key].repository
+  tag        = each.value
 
   lifecycle {
     create_before_destroy = true
