@@ -40,6 +40,12 @@ type door struct {
 	failed map[netip.Prefix]*rate.Limiter
 }
 
+// answer is what enter says.
+type answer struct {
+	ok   bool
+	wait time.Duration
+}
+
 func newDoor(auth Authenticator) *door {
 	d := &door{auth: auth, now: time.Now, logins: map[string]bool{}, failed: map[netip.Prefix]*rate.Limiter{}}
 	_, _ = rand.Read(d.key[:]) // never fails
@@ -59,17 +65,20 @@ func (d *door) enter(ctx context.Context, remote, user, password string) (ok boo
 	// All clients of a server that starts again come at once, often as one user:
 	// that is one login.
 	looked := d.looking.DoChan(from.String()+token, func() (any, error) {
-		if wait := d.take(from); wait > 0 {
-			return wait, nil
+		var a answer
+		if a.wait = d.take(from); a.wait > 0 {
+			return a, nil
 		}
-		if d.auth.Authenticate(context.WithoutCancel(ctx), user, password) {
+		if a.ok = d.auth.Authenticate(context.WithoutCancel(ctx), user, password); a.ok {
 			d.remember(token, from)
 		}
-		return time.Duration(0), nil
+		return a, nil
 	})
 	select {
 	case r := <-looked:
-		return d.known(token), r.Val.(time.Duration)
+		// Not what is remembered: that may be cleared meanwhile, for others.
+		a := r.Val.(answer)
+		return a.ok, a.wait
 	case <-ctx.Done():
 		return false, 0
 	}
