@@ -473,10 +473,19 @@ func conflictError(conflicts []client.Conflict) string {
 
 // force says whether fields of others may be taken.
 func (r *objectResource) force(a attrs) bool {
-	if a["force_conflicts"].IsNull() && r.session != nil {
+	if a["force_conflicts"].IsNull() {
+		return r.forced(nil)
+	}
+	return r.forced(a.bool("force_conflicts"))
+}
+
+// forced is force for what the configuration says of it, nil when that is nothing.
+func (r *objectResource) forced(configured any) bool {
+	if configured == nil && r.session != nil {
 		return r.session.force
 	}
-	return a.bool("force_conflicts")
+	force, _ := configured.(bool)
+	return force
 }
 
 // applied is one apply, with all that it needs to know.

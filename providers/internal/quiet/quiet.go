@@ -18,6 +18,11 @@ func Exists(v *tfprotov6.DynamicValue) bool {
 	return v != nil && len(v.MsgPack) > 0 && !bytes.Equal(v.MsgPack, wireNull)
 }
 
+// Absent says whether there is no object.
+func Absent(v *tfprotov6.DynamicValue) bool {
+	return v != nil && v.JSON == nil && bytes.Equal(v.MsgPack, wireNull)
+}
+
 // Unchanged says whether an object is proposed to stay as it was. Core encodes
 // equal values equally. It says nothing about attributes that have a default,
 // which is what they are to become when the configuration leaves them out.

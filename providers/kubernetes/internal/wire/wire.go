@@ -1,6 +1,7 @@
 // Package wire reads values as the plugin protocol carries them, straight into
-// decoded JSON. terraform-plugin-go's own way, by a tree of typed values, costs
-// a refresh more than all the rest.
+// decoded JSON, and fills in attributes of those that are to be answered.
+// terraform-plugin-go's own way, by a tree of typed values, costs a refresh more
+// than all the rest.
 //
 // It reads what is common and gives up on the rest: who gets no answer takes
 // the long way.

@@ -1,0 +1,102 @@
+package wire
+
+import (
+	"bytes"
+
+	"github.com/vmihailenco/msgpack/v5"
+	"github.com/vmihailenco/msgpack/v5/msgpcode"
+)
+
+// Values in msgpack.
+const (
+	Null = "\xc0"
+	// NotYet is unknown, and nothing else is known of it.
+	NotYet = "\xd4\x00\x00"
+)
+
+// Text is a string in msgpack.
+func Text(s string) string {
+	var b bytes.Buffer // which takes all there is, without an error
+	_ = msgpack.NewEncoder(&b).EncodeString(s)
+	return b.String()
+}
+
+// Fill gives an object in msgpack whose attributes of these names have these
+// values instead of their own. All else is copied as it is. ok is false when the
+// object isn't well formed, lacks one of them, has its attributes in another
+// order than core and terraform-plugin-go write them, or when a value instead of
+// which there is another is made of values. It is false, too, when something is
+// known of an unknown value that is kept, such as that it is never null: core
+// says so, and terraform-plugin-go's answers don't.
+func Fill(data []byte, values map[string]string) (filled []byte, ok bool) {
+	in := &input{src: bytes.NewReader(data)}
+	in.dec = msgpack.GetDecoder()
+	defer msgpack.PutDecoder(in.dec)
+	in.dec.Reset(in.src)
+	if c, err := in.dec.PeekCode(); err != nil || !isMap(c) {
+		return nil, false
+	}
+	n, err := in.dec.DecodeMapLen()
+	if err != nil {
+		return nil, false
+	}
+	filled = make([]byte, 0, len(data)+256)
+	copied, found, last := 0, 0, ""
+	for i := range n {
+		name, err := in.dec.DecodeString()
+		if err != nil || i > 0 && name <= last {
+			return nil, false
+		}
+		last = name
+		value, instead := values[name]
+		if !instead {
+			if in.keep(data, 0) != nil {
+				return nil, false
+			}
+			continue
+		}
+		filled = append(append(filled, data[copied:len(data)-in.src.Len()]...), value...)
+		if parts, err := in.parts(); err != nil || parts > 0 {
+			return nil, false
+		}
+		copied = len(data) - in.src.Len()
+		found++
+	}
+	return append(filled, data[copied:]...), found == len(values) && in.src.Len() == 0
+}
+
+// keep goes over a value of data that is kept.
+func (in *input) keep(data []byte, depth int) error {
+	c, err := in.dec.PeekCode()
+	if err != nil {
+		return err
+	}
+	if depth > maxDepth || msgpcode.IsExt(c) && !bytes.HasPrefix(data[len(data)-in.src.Len():], []byte(NotYet)) {
+		return errUncommon
+	}
+	n, err := in.parts()
+	for i := 0; i < n && err == nil; i++ { // ends with the data, whatever n is
+		err = in.keep(data, depth+1)
+	}
+	return err
+}
+
+// parts goes over a value that isn't made of others, or to the first of those
+// that it is made of, and says how many they are.
+func (in *input) parts() (int, error) {
+	c, err := in.dec.PeekCode()
+	switch {
+	case err != nil:
+		return 0, err
+	case isMap(c):
+		n, err := in.dec.DecodeMapLen()
+		return 2 * n, err
+	case msgpcode.IsFixedArray(c), c == msgpcode.Array16, c == msgpcode.Array32:
+		return in.dec.DecodeArrayLen()
+	}
+	return 0, in.dec.Skip()
+}
+
+func isMap(c byte) bool {
+	return msgpcode.IsFixedMap(c) || c == msgpcode.Map16 || c == msgpcode.Map32
+}
