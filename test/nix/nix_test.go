@@ -12,6 +12,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -260,6 +261,23 @@ func TestDeploy(t *testing.T) {
 		}
 		if !strings.HasSuffix(strings.TrimSpace(nix), "/nix-store") {
 			t.Errorf("deploy %s: no nix-store in PATH", args)
+		}
+	}
+	// The commands that take a group file are those that get it.
+	help := func(args ...string) string {
+		got, err := exec.Command(world.Program(t), append(append([]string{"k8s"}, args...), "-h")...).Output()
+		must(t, err)
+		return string(got)
+	}
+	verbs := regexp.MustCompile(`(?m)^  k8s (\S+)`).FindAllStringSubmatch(help(), -1)
+	if len(verbs) < 10 {
+		t.Errorf("verbs: %q", verbs)
+	}
+	for _, verb := range verbs {
+		got, err := exec.Command(filepath.Join(out, "bin/deploy"), verb[1]).Output()
+		must(t, err)
+		if takes, gets := strings.Contains(help(verb[1]), "-group=FILE"), strings.Contains(string(got), "-group="); takes != gets {
+			t.Errorf("k8s %s takes a group file: %v; deploy gives it one: %v", verb[1], takes, gets)
 		}
 	}
 	var nodes []map[string]any

@@ -257,8 +257,12 @@ func (l *Life) stored() []resource {
 	if err != nil {
 		l.Fatal(err)
 	}
-	if resp.StatusCode != http.StatusOK {
+	switch resp.StatusCode {
+	case http.StatusOK:
+	case http.StatusNoContent, http.StatusNotFound:
 		return nil
+	default:
+		l.Fatalf("the state: %s\n%s", resp.Status, data)
 	}
 	var state struct{ Resources []resource }
 	if err := json.Unmarshal(data, &state); err != nil {
