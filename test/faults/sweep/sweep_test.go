@@ -239,7 +239,11 @@ func (s *swept) looked(p phase, r world.Result, faults []fault) {
 		if p.name == "destroy" {
 			args = append(slices.Clone(args), "-destroy")
 		}
-		if plan := s.Try(nil, args...); plan.Code != 2 {
+		plan := s.Try(nil, args...)
+		if plan.Code == 0 && !p.fails {
+			p.then(s) // it went wrong at the very end, such as at the unlock
+		}
+		if plan.Code != 2 && (plan.Code != 0 || p.fails || s.Failed()) {
 			s.Errorf("what is left to do is not planned: %v", plan)
 		}
 		if id := s.Holder(); id != "" {
