@@ -160,8 +160,11 @@ func (c *Client) failed(r request, err error) error {
 	if errors.As(err, &ue) { // it repeats the URL
 		err = ue.Err
 	}
-	if trust.Unknown(err) {
+	switch {
+	case trust.Unknown(err):
 		err = fmt.Errorf("%w: give it in TF_HTTP_CLIENT_CA_CERTIFICATE_PEM, or %s", err, trust.Advice())
+	case trust.OutOfTime(err):
+		err = fmt.Errorf("%w: renew the server's certificate, or check the clock of this machine", err)
 	}
 	if clean := c.scrub(err.Error()); clean != err.Error() {
 		err = errors.New(clean)

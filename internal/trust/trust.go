@@ -15,6 +15,14 @@ func Unknown(err error) bool {
 	return is
 }
 
+// OutOfTime says whether err is that a certificate is not valid yet, or no longer: what
+// x509 says of it has the time that it is by this machine's clock. Either the one
+// or the other is wrong.
+func OutOfTime(err error) bool {
+	invalid, is := errors.AsType[x509.CertificateInvalidError](err)
+	return is && invalid.Reason == x509.Expired
+}
+
 // Advice is what to do to trust one more authority, as the second half of a sentence. It
 // adds what is wrong when the program has no authorities at all:
 // crypto/x509 says nothing of it, not even that the file which SSL_CERT_FILE

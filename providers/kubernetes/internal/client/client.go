@@ -538,6 +538,9 @@ func (e *UnreachableError) Error() string {
 	if trust.Unknown(e.Err) {
 		return fmt.Sprintf("the certificate of the API server %s is signed by an authority that is not known here: name it as certificate-authority in the kubeconfig, or %s", e.Server, trust.Advice())
 	}
+	if trust.OutOfTime(e.Err) {
+		return fmt.Sprintf("no connection to the API server %s: %v: renew its certificate, or check the clock of this machine", e.Server, e.Err)
+	}
 	return fmt.Sprintf("no answer from the API server %s: %v: check the server address in the kubeconfig and the network", e.Server, e.Err)
 }
 
