@@ -31,21 +31,32 @@ func (r *objectResource) Create(ctx context.Context, req resource.CreateRequest,
 		return
 	}
 	timeout := plan.duration("timeout", r.timeout, &resp.Diagnostics)
-	x.stop(req.Config.Raw, &resp.Diagnostics)
-	if resp.Diagnostics.HasError() {
+	if x.stop(unless(req.Config.Raw, &resp.Diagnostics), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
 	}
+	live, ok := r.createNew(ctx, c, x, timeout, resp.Private, &resp.Diagnostics)
+	if !ok {
+		return
+	}
+	x.keep(plan, live)
+	resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
+}
+
+// createNew makes an object that state doesn't know, and remembers in private
+// state what was made. ok is false when there is nothing to keep. The object is
+// to be kept when it is there and something that follows has failed, of which
+// diags have the error.
+func (r *objectResource) createNew(ctx context.Context, c *client.Client, x *applied, timeout time.Duration, p privateStore, diags *diag.Diagnostics) (live client.Object, ok bool) {
 	live, warnings, err := r.create(ctx, c, x, timeout)
 	if err != nil {
-		resp.Diagnostics.AddError("Cannot apply "+x.id.label(), x.explain(err))
-		return
+		diags.AddError("Cannot apply "+x.id.label(), x.explain(err))
+		return nil, false
 	}
-	r.keep(ctx, x, plan, live, warnings, &resp.Diagnostics, resp.Private)
-	resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
-	// The object is there and in state; what follows can fail without losing it.
+	r.remember(ctx, x, live, warnings, diags, p)
 	if err := r.established(ctx, c, x, live, timeout); err != nil {
-		resp.Diagnostics.AddError(x.id.label()+" is not served", err.Error())
+		diags.AddError(x.id.label()+" is not served", err.Error())
 	}
+	return live, true
 }
 
 // create applies an object that state doesn't know. One that exists is adopted;
@@ -109,7 +120,7 @@ func (r *objectResource) Update(ctx context.Context, req resource.UpdateRequest,
 		resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
 		return
 	}
-	if x.stop(req.Config.Raw, &resp.Diagnostics); resp.Diagnostics.HasError() {
+	if x.stop(unless(req.Config.Raw, &resp.Diagnostics), &resp.Diagnostics); resp.Diagnostics.HasError() {
 		return
 	}
 	if x.kind, err = r.kind(ctx, c, x.id); err != nil {
@@ -130,7 +141,8 @@ func (r *objectResource) Update(ctx context.Context, req resource.UpdateRequest,
 		resp.Diagnostics.AddError("Cannot apply "+x.id.label(), x.explain(err))
 		return
 	}
-	r.keep(ctx, x, plan, live, warnings, &resp.Diagnostics, resp.Private)
+	x.keep(plan, live)
+	r.remember(ctx, x, live, warnings, &resp.Diagnostics, resp.Private)
 	resp.State.Raw = tftypes.NewValue(req.Plan.Raw.Type(), map[string]tftypes.Value(plan))
 }
 
@@ -156,25 +168,33 @@ func (r *objectResource) prepare(_ context.Context, raw tftypes.Value, diags *di
 	return plan, &applied{id: id, manifest: manifest, force: r.force(plan)}
 }
 
-// stop adds an error when the configuration has a reason against the apply.
-func (x *applied) stop(config tftypes.Value, diags *diag.Diagnostics) {
+// unless is the configuration's reason against an apply, "" when there is none.
+func unless(config tftypes.Value, diags *diag.Diagnostics) string {
 	a, err := attrsOf(config)
 	if err != nil {
 		diags.AddError("Bad configuration", err.Error())
-		return
 	}
-	if reason := a.str("unless"); reason != "" {
+	return a.str("unless")
+}
+
+// stop adds an error when there is a reason against the apply.
+func (x *applied) stop(reason string, diags *diag.Diagnostics) {
+	if reason != "" {
 		diags.AddError(x.id.label()+" was not touched", reason)
 	}
 }
 
 // keep fills in what the apply made known.
-func (r *objectResource) keep(ctx context.Context, x *applied, plan attrs, live client.Object, warnings []string, diags *diag.Diagnostics, priv privateStore) {
+func (x *applied) keep(plan attrs, live client.Object) {
 	plan["id"] = stringValue(x.id.String())
 	plan["uid"] = stringValue(metaString(live, "uid"))
 	if !plan["generation"].IsKnown() {
 		plan["generation"] = intValue(generationOf(live))
 	}
+}
+
+// remember writes what was applied to private state, and tells the server's warnings.
+func (r *objectResource) remember(ctx context.Context, x *applied, live client.Object, warnings []string, diags *diag.Diagnostics, priv privateStore) {
 	mem := ownership.Learn(x.manifest, live, ownership.Owned(live, r.client.FieldManager()))
 	diags.Append(setPrivate(ctx, priv, keyMemory, mem)...)
 	diags.Append(setPrivate(ctx, priv, keyNote, note{})...)

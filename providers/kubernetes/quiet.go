@@ -16,10 +16,10 @@ import (
 )
 
 // quietServer answers for resources that nothing happens to, which in most
-// plans are all, and plans those that are new, before the framework takes their
-// values apart: for a Deployment that costs it 3 ms of CPU, and here a tenth of
-// that. Everything that is uncommon goes on to the framework, as does what is
-// wrong with a configuration.
+// plans are all, and plans and makes those that are new, before the framework
+// takes their values apart: for a Deployment each of these costs it 3 to 18 ms
+// of CPU, and here a tenth of that at most. Everything that is uncommon goes on to
+// the framework, as does what is wrong with a configuration.
 type quietServer struct {
 	tfprotov6.ProviderServer
 	provider *kubernetesProvider
@@ -125,6 +125,78 @@ func filled(req *tfprotov6.PlanResourceChangeRequest, a map[string]any, computed
 		}
 	}
 	return &tfprotov6.PlanResourceChangeResponse{PlannedState: &tfprotov6.DynamicValue{MsgPack: planned}}
+}
+
+// ApplyResourceChange makes what is new.
+func (s *quietServer) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	if resp := s.create(ctx, req); resp != nil {
+		return resp, nil
+	}
+	return s.ProviderServer.ApplyResourceChange(ctx, req)
+}
+
+// create makes an object that isn't in state, and answers with its plan, in which
+// it has filled in what is known now. It is nil, and nobody has been asked, when
+// the framework has to.
+func (s *quietServer) create(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) *tfprotov6.ApplyResourceChangeResponse {
+	ses := s.provider.session
+	if req.TypeName != "kubernetes_object" || !quiet.Absent(req.PriorState) || len(req.PlannedPrivate) > 0 || ses == nil || ses.client == nil {
+		return nil
+	}
+	plan, _, ok := s.attributes(req.TypeName, req.PlannedState)
+	config, _, okToo := s.attributes(req.TypeName, req.Config)
+	manifest, isObject := plan["manifest"].(map[string]any)
+	if !ok || !okToo || !isObject || len(unknownFields(manifest, "")) > 0 || plan["uid"] != any(unknown{}) || plan["generation"] != any(unknown{}) {
+		return nil
+	}
+	id, known, err := identify(manifest)
+	if err != nil || !known {
+		return nil
+	}
+	timeout := ses.timeout
+	if t, ok := plan["timeout"].(string); ok && t != "" {
+		if timeout, err = parseTimeout(t); err != nil {
+			return nil
+		}
+	}
+	values := map[string]string{"id": wire.Text(id.String()), "uid": wire.Null, "generation": wire.Null, "unless": wire.Null}
+	if _, ok := wire.Fill(req.PlannedState.MsgPack, values); !ok {
+		return nil // before anything is made
+	}
+	ctx, done := s.asking.begin(ctx)
+	defer done()
+	r := &objectResource{ses}
+	x := &applied{id: id, manifest: manifest, force: r.forced(plan["force_conflicts"])}
+	resp := &tfprotov6.ApplyResourceChangeResponse{NewState: &tfprotov6.DynamicValue{MsgPack: []byte(wire.Null)}}
+	var diags diag.Diagnostics
+	reason, _ := config["unless"].(string)
+	if x.stop(reason, &diags); !diags.HasError() {
+		p := newPrivate{}
+		if live, ok := r.createNew(ctx, ses.client, x, timeout, p, &diags); ok {
+			values["uid"] = wire.Text(metaString(live, "uid"))
+			if g, ok := generationOf(live); ok {
+				values["generation"] = wire.Int(g)
+			}
+			resp.NewState.MsgPack, _ = wire.Fill(req.PlannedState.MsgPack, values)
+			resp.Private, _ = json.Marshal(p)
+		}
+	}
+	resp.Diagnostics = words(diags)
+	return resp
+}
+
+// newPrivate is private state that is written: the JSON object that wirePrivate reads.
+type newPrivate map[string][]byte
+
+// GetKey is the framework's, of one key.
+func (p newPrivate) GetKey(_ context.Context, key string) ([]byte, diag.Diagnostics) {
+	return p[key], nil
+}
+
+// SetKey is the framework's, of one key.
+func (p newPrivate) SetKey(_ context.Context, key string, value []byte) diag.Diagnostics {
+	p[key] = value
+	return nil
 }
 
 // words are diagnostics as the protocol carries them. None may be of an attribute.
@@ -336,4 +408,7 @@ func (w wirePrivate) quiet(ctx context.Context) bool {
 	return n.equal(note{})
 }
 
-var _ privateState = wirePrivate(nil)
+var (
+	_ privateState = wirePrivate(nil)
+	_ privateStore = newPrivate(nil)
+)

@@ -14,6 +14,8 @@ import (
 	"github.com/hashicorp/terraform-plugin-go/tftypes"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 
 	"fediversity.eu/yuba/providers/kubernetes"
 )
@@ -28,10 +30,15 @@ type newPlan struct {
 	propose map[string]any
 }
 
-// counting counts the plans that come through to the framework.
+// counting counts the plans and applies that come through to the framework.
 type counting struct {
 	tfprotov6.ProviderServer
-	plans int
+	plans, applies int
+}
+
+func (c *counting) ApplyResourceChange(ctx context.Context, req *tfprotov6.ApplyResourceChangeRequest) (*tfprotov6.ApplyResourceChangeResponse, error) {
+	c.applies++
+	return c.ProviderServer.ApplyResourceChange(ctx, req)
 }
 
 func (c *counting) PlanResourceChange(ctx context.Context, req *tfprotov6.PlanResourceChangeRequest) (*tfprotov6.PlanResourceChangeResponse, error) {
@@ -271,6 +278,134 @@ func (c *cluster) partly(name string) map[string]any {
 	return m
 }
 
+// newApply is an apply of an object that isn't in state.
+type newApply struct {
+	attrs  map[string]any
+	known  map[string]any // the attributes at the apply, if they are others
+	change func(*tfprotov6.ApplyResourceChangeRequest)
+	before func(c *cluster)
+	handOn bool
+	says   string
+	polls  bool // how often it asks depends on the API server
+	made   schema.GroupVersionResource
+	name   string // of what is made, "" for nothing
+}
+
+// once plans and applies, and gives what can be compared: all but the uid.
+func (p newApply) once(t *testing.T, c *cluster, inside bool) (says, state, private, asked string, handedOn bool) {
+	t.Helper()
+	if p.before != nil {
+		p.before(c)
+	}
+	w := c.walk()
+	w.t = t
+	s, typ := w.typeOf("kubernetes_object")
+	req := newPlan{kind: "kubernetes_object", attrs: p.attrs}.request(w)
+	plan, err := w.server.PlanResourceChange(context.Background(), req)
+	must(t, err)
+	w = c.walk()
+	w.t = t
+	count := &counting{}
+	inner := kubernetes.Framework(w.server, func(s tfprotov6.ProviderServer) tfprotov6.ProviderServer {
+		count.ProviderServer = s
+		return count
+	})
+	if inside {
+		w.server = inner
+	}
+	do := &tfprotov6.ApplyResourceChangeRequest{TypeName: "kubernetes_object", PriorState: req.PriorState, PlannedState: plan.PlannedState, Config: req.Config}
+	if p.known != nil {
+		do.Config = w.wire(w.value(s, p.known))
+	}
+	if p.change != nil {
+		p.change(do)
+	}
+	c.requests.take()
+	resp, err := w.server.ApplyResourceChange(context.Background(), do)
+	must(t, err)
+	if asked = strings.Join(c.requests.take(), "\n"); p.polls {
+		asked = ""
+	}
+	v := w.unwire(typ, resp.NewState)
+	if p.name != "" {
+		m, err := asMap(v)
+		must(t, err)
+		objects := dynamic.ResourceInterface(c.other.Resource(p.made))
+		if p.made.Resource != "clusterroles" && p.made.Resource != "customresourcedefinitions" {
+			objects = c.other.Resource(p.made).Namespace(c.ns)
+		}
+		live, err := objects.Get(context.Background(), p.name, metav1.GetOptions{})
+		must(t, err)
+		if got := (&instance{state: &v}).str(t, "uid"); got != string(live.GetUID()) {
+			t.Errorf("the uid is %q", got)
+		}
+		m["uid"] = tftypes.NewValue(tftypes.String, "the uid")
+		v = valueOf(typ, m)
+		must(t, objects.Delete(context.Background(), p.name, metav1.DeleteOptions{}))
+		eventually(t, "it is gone", func() bool {
+			_, err := objects.Get(context.Background(), p.name, metav1.GetOptions{})
+			return err != nil
+		})
+	}
+	return spoken(resp.Diagnostics), v.String(), string(resp.Private), asked, count.applies > 0
+}
+
+// What is new is made before the framework takes it apart, as the framework would
+// have it made.
+func TestQuietAppliesOfWhatIsNew(t *testing.T) {
+	c := newCluster(t)
+	c.create(configMaps, "kubectl-create", configMap(c.ns, "theirs", map[string]any{"k": "theirs"}))
+	whole := configMap(c.ns, "new", map[string]any{"a": "1"})
+	roles := schema.GroupVersionResource{Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"}
+	crds := schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+	group := c.ns + ".example.com"
+	wrong := configMap(c.ns, "new", nil)
+	wrong["date"] = map[string]any{}
+	for name, p := range map[string]newApply{
+		"config map":          {attrs: with(whole), made: configMaps, name: "new"},
+		"with all attributes": {attrs: with(whole, map[string]any{"timeout": "90s", "force_conflicts": false, "unless": ""}), made: configMaps, name: "new"},
+		"deployment":          {attrs: with(c.deployment("web", "r.invalid/web:1")), made: deployments, name: "web"},
+		"warned of":           {attrs: with(c.deployment("a.b", "r.invalid/web:1")), says: "Warning from the API server", made: deployments, name: "a.b"},
+		"outside of namespaces": {attrs: with(map[string]any{"apiVersion": "rbac.authorization.k8s.io/v1", "kind": "ClusterRole", "metadata": map[string]any{"name": c.ns + "-apply"}, "rules": []any{}}),
+			made: roles, name: c.ns + "-apply"},
+		"definition": {attrs: with(map[string]any{
+			"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition", "metadata": map[string]any{"name": "things." + group},
+			"spec": map[string]any{"group": group, "scope": "Namespaced", "names": map[string]any{"plural": "things", "kind": "Thing"},
+				"versions": []any{map[string]any{"name": "v1", "served": true, "storage": true, "schema": map[string]any{"openAPIV3Schema": map[string]any{"type": "object"}}}}},
+		}), polls: true, made: crds, name: "things." + group},
+		"adopted": {attrs: with(c.deployment("there", "r.invalid/web:2"), map[string]any{"force_conflicts": true}), made: deployments, name: "there",
+			before: func(c *cluster) { c.create(deployments, "kubectl-create", c.deployment("there", "r.invalid/web:1")) }},
+		"unless":             {attrs: with(whole, map[string]any{"unless": unknownValue{}}), known: with(whole, map[string]any{"unless": "the disk is gone"}), says: "was not touched: the disk is gone"},
+		"not unless":         {attrs: with(whole, map[string]any{"unless": unknownValue{}}), known: with(whole), made: configMaps, name: "new"},
+		"in conflict":        {attrs: with(configMap(c.ns, "theirs", map[string]any{"k": "ours"})), says: "Other field managers own"},
+		"refused":            {attrs: with(wrong), says: "Cannot apply"},
+		"no such namespace":  {attrs: with(configMap(c.ns+"-not", "new", nil)), says: "Apply the namespace first"},
+		"no namespace":       {attrs: with(map[string]any{"apiVersion": "v1", "kind": "ConfigMap", "metadata": map[string]any{"name": "a"}}), says: "metadata.namespace is missing"},
+		"still unknown":      {attrs: with(configMap(c.ns, "new", map[string]any{"a": unknownValue{}})), handOn: true, says: "still not wholly known"},
+		"bad timeout":        {attrs: with(whole, map[string]any{"timeout": "soon"}), handOn: true, says: "Bad duration"},
+		"in another's place": {attrs: with(whole), change: func(r *tfprotov6.ApplyResourceChangeRequest) { r.PlannedPrivate = []byte(`{"note":"e30="}`) }, handOn: true, made: configMaps, name: "new"},
+		"without an end": {attrs: with(whole), change: func(r *tfprotov6.ApplyResourceChangeRequest) {
+			r.PlannedState = &tfprotov6.DynamicValue{MsgPack: r.PlannedState.MsgPack[:len(r.PlannedState.MsgPack)-1]}
+		}, handOn: true, says: "rror"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			says, state, private, asked, handedOn := p.once(t, c, false)
+			wantSays, wantState, wantPrivate, wantAsked, _ := p.once(t, c, true)
+			if handedOn != p.handOn {
+				t.Errorf("the framework made it: %v", handedOn)
+			}
+			if p.says == "" && wantSays != "" || !strings.Contains(wantSays, p.says) {
+				t.Errorf("it says %q, not %q", wantSays, p.says)
+			}
+			for what, is := range map[string][2]string{"says": {says, wantSays}, "keeps": {state, wantState}, "keeps in private": {private, wantPrivate}, "asks": {asked, wantAsked}} {
+				if is[0] != is[1] {
+					t.Errorf("it %s\n%s\nand the framework\n%s", what, is[0], is[1])
+				}
+			}
+		})
+	}
+}
+
 // So it is where there is no cluster yet, and without a configuration.
 func TestQuietPlansWithoutCluster(t *testing.T) {
 	e := &engine{t: t, config: map[string]any{"config_path": unknownValue{}}}
@@ -289,8 +424,9 @@ func TestQuietPlansWithoutCluster(t *testing.T) {
 	}
 }
 
-// An interrupt ends the dry run of a plan, and none that comes after.
-func TestStopEndsPlansOfWhatIsNew(t *testing.T) {
+// An interrupt ends the plan and the making of what is new, and none that comes
+// after.
+func TestStopEndsWhatIsNew(t *testing.T) {
 	asked := make(chan struct{})
 	hang := true
 	e := &engine{t: t, env: map[string]string{"KUBE_CONFIG_PATH": writeKubeconfig(t, strings.ReplaceAll(kubeconfigHead, "SERVER", "http://127.0.0.1:1")+"users: [{name: op, user: {}}]\n")},
@@ -309,26 +445,41 @@ func TestStopEndsPlansOfWhatIsNew(t *testing.T) {
 		})}}
 	w := e.walk()
 	req := newPlan{kind: "kubernetes_object", attrs: with(map[string]any{"apiVersion": "v1", "kind": "Namespace", "metadata": map[string]any{"name": "a"}})}.request(w)
-	said := make(chan string)
-	go func() {
+	var planned *tfprotov6.DynamicValue
+	plan := func() ([]*tfprotov6.Diagnostic, error) {
 		resp, err := w.server.PlanResourceChange(context.Background(), req)
 		if err != nil {
-			said <- err.Error()
-			return
+			return nil, err
 		}
-		said <- errorsOf(resp.Diagnostics)
-	}()
-	<-asked
-	if _, err := w.server.StopProvider(context.Background(), &tfprotov6.StopProviderRequest{}); err != nil {
-		t.Fatal(err)
+		planned = resp.PlannedState
+		return resp.Diagnostics, nil
 	}
-	if s := <-said; !strings.Contains(s, "context canceled") {
-		t.Errorf("the plan says %q", s)
+	apply := func() ([]*tfprotov6.Diagnostic, error) {
+		resp, err := w.server.ApplyResourceChange(context.Background(), &tfprotov6.ApplyResourceChangeRequest{
+			TypeName: req.TypeName, PriorState: req.PriorState, PlannedState: planned, Config: req.Config})
+		if err != nil {
+			return nil, err
+		}
+		return resp.Diagnostics, nil
+	}
+	for _, call := range []func() ([]*tfprotov6.Diagnostic, error){plan, apply} {
+		said := make(chan string)
+		go func() {
+			diags, err := call()
+			said <- fmt.Sprint(errorsOf(diags), err)
+		}()
+		<-asked
+		if _, err := w.server.StopProvider(context.Background(), &tfprotov6.StopProviderRequest{}); err != nil {
+			t.Fatal(err)
+		}
+		if s := <-said; !strings.Contains(s, "context canceled") {
+			t.Errorf("it says %q", s)
+		}
 	}
 	hang = false
-	resp, err := w.server.PlanResourceChange(context.Background(), req)
+	diags, err := plan()
 	must(t, err)
-	if s := spoken(resp.Diagnostics); s != "" {
+	if s := spoken(diags); s != "" {
 		t.Errorf("the next plan says %q", s)
 	}
 }

@@ -21,6 +21,13 @@ func Text(s string) string {
 	return b.String()
 }
 
+// Int is an integer in msgpack.
+func Int(i int64) string {
+	var b bytes.Buffer
+	_ = msgpack.NewEncoder(&b).EncodeInt(i)
+	return b.String()
+}
+
 // Fill gives an object in msgpack whose attributes of these names have these
 // values instead of their own. All else is copied as it is. ok is false when the
 // object isn't well formed, lacks one of them, has its attributes in another
