@@ -41,12 +41,13 @@ func main() {
 	}
 	// Memory that is never touched, so it costs address space only. To the
 	// garbage collector it is live: a small plan is over before anything is
-	// collected. A large one is collected a little earlier than by default,
-	// which costs less CPU than it saves memory; docs/performance.md has the
-	// figures.
-	ballast := make([]byte, 48<<20)
-	if os.Getenv("GOGC") == "" {
-		debug.SetGCPercent(80)
+	// collected, and a larger one is collected less often than its own size
+	// would have it. docs/performance.md has the figures. Whoever sets one of
+	// Go's own variables decides in our place.
+	var ballast []byte
+	if os.Getenv("GOGC") == "" && os.Getenv("GOMEMLIMIT") == "" {
+		ballast = make([]byte, 128<<20)
+		debug.SetGCPercent(50)
 	}
 	stdout, stderr, finish := watch(os.Stdout, os.Stderr)
 	code := run(context.Background(), os.Args[1:], process{
