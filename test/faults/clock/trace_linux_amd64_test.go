@@ -70,6 +70,17 @@ var jumps = map[string]func() func() time.Duration{
 	"back":    func() func() time.Duration { return once(-day) },
 }
 
+// eachJump begins a life for each way for a clock to be wrong.
+func eachJump(t *testing.T, test func(l *life.Life, clock func() func() time.Duration)) {
+	t.Parallel()
+	for name, clock := range jumps {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			test(life.Born(t), clock)
+		})
+	}
+}
+
 // once is a clock that is set after two seconds, when the pods of a rollout are waited for.
 func once(to time.Duration) func() time.Duration {
 	began := time.Now()
@@ -117,121 +128,106 @@ func serve(l *life.Life, ahead func() time.Duration) {
 // A clock that jumps, of the program and of its state server, shortens no wait and
 // lengthens none, and the state is true.
 func TestLife(t *testing.T) {
-	t.Parallel()
-	for name, clock := range jumps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := life.Born(t)
-			serve(l, clock())
-			l.First()
-			run(l, clock(), 0, life.Apply...)
-			l.Free()
-			l.Settled()
-			if s := run(l, func() time.Duration { return day }, 0, "k8s", "status"); regexp.MustCompile(`\s[0-9]+[hd]\s`).MatchString(s.Stdout) {
-				t.Errorf("a pod is older than this test: %v", s)
+	eachJump(t, func(l *life.Life, clock func() func() time.Duration) {
+		serve(l, clock())
+		l.First()
+		run(l, clock(), 0, life.Apply...)
+		l.Free()
+		l.Settled()
+		if s := run(l, func() time.Duration { return day }, 0, "k8s", "status"); regexp.MustCompile(`\s[0-9]+[hd]\s`).MatchString(s.Stdout) {
+			l.Errorf("a pod is older than this test: %v", s)
+		}
+		l.Nodes(lab.Image{Content: "two", ReadyAfter: 4 * time.Second})
+		began := time.Now()
+		r := run(l, clock(), 0, life.Apply...)
+		if took := time.Since(began); took < 4*time.Second || !regexp.MustCompile(`web: ready after ([4-9]|[1-9]\d|\d+m\d+)s`).MatchString(r.Stderr) {
+			l.Errorf("the pod is ready after 4s, and the rollout was complete after %v: %v", took, r)
+		}
+		l.Free()
+		l.Settled()
+		l.Nodes(lab.Image{Behaviour: lab.ConfigError})
+		l.Edit(func(g map[string]any) { g["persistence"] = "6s" })
+		began = time.Now()
+		r = run(l, clock(), 1, life.Apply...)
+		if took := time.Since(began); took < 6*time.Second {
+			l.Errorf("it was given up after %v: %v", took, r)
+		}
+		text := world.Unwrapped(r.Stderr)
+		for _, word := range []string{"CreateContainerConfigError", "it was given up after 6s", "was set back to the last image whose rollout was complete, " + l.Good + ", and that is ready again"} {
+			if !strings.Contains(text, word) {
+				l.Errorf("it lacks %q: %v", word, r)
 			}
-			l.Nodes(lab.Image{Content: "two", ReadyAfter: 4 * time.Second})
-			began := time.Now()
-			r := run(l, clock(), 0, life.Apply...)
-			if took := time.Since(began); took < 4*time.Second || !regexp.MustCompile(`web: ready after ([4-9]|[1-9]\d|\d+m\d+)s`).MatchString(r.Stderr) {
-				t.Errorf("the pod is ready after 4s, and the rollout was complete after %v: %v", took, r)
-			}
-			l.Free()
-			l.Settled()
-			l.Nodes(lab.Image{Behaviour: lab.ConfigError})
-			l.Edit(func(g map[string]any) { g["persistence"] = "6s" })
-			began = time.Now()
-			r = run(l, clock(), 1, life.Apply...)
-			if took := time.Since(began); took < 6*time.Second {
-				t.Errorf("it was given up after %v: %v", took, r)
-			}
-			text := world.Unwrapped(r.Stderr)
-			for _, word := range []string{"CreateContainerConfigError", "it was given up after 6s", "was set back to the last image whose rollout was complete, " + l.Good + ", and that is ready again"} {
-				if !strings.Contains(text, word) {
-					t.Errorf("it lacks %q: %v", word, r)
-				}
-			}
-			if got := l.Running("web"); got != l.Good {
-				t.Errorf("web runs %s and not %s: %v", got, l.Good, r)
-			}
-			l.Free()
-			run(l, clock(), 0, life.Destroy...)
-			l.Free()
-			l.Gone()
-		})
-	}
+		}
+		if got := l.Running("web"); got != l.Good {
+			l.Errorf("web runs %s and not %s: %v", got, l.Good, r)
+		}
+		l.Free()
+		run(l, clock(), 0, life.Destroy...)
+		l.Free()
+		l.Gone()
+	})
 }
 
 // Whoever waits for a lock gets it when it is released, whatever the clock says.
 func TestLock(t *testing.T) {
-	t.Parallel()
-	for name, clock := range jumps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := life.Born(t)
-			l.First()
-			const held = `{"ID":"held","Operation":"test","Who":"ann"}`
-			if err := l.Request("LOCK", held); err != nil {
-				t.Fatal(err)
+	eachJump(t, func(l *life.Life, clock func() func() time.Duration) {
+		l.First()
+		const held = `{"ID":"held","Operation":"test","Who":"ann"}`
+		if err := l.Request("LOCK", held); err != nil {
+			l.Fatal(err)
+		}
+		began := time.Now()
+		r := run(l, clock(), 1, append(life.Apply, "-lock-timeout=4s")...)
+		if took := time.Since(began); took < 4*time.Second || !strings.Contains(r.Stderr, "ann") {
+			l.Errorf("it has not waited for 4s, but for %v: %v", took, r)
+		}
+		var tries atomic.Int64
+		l.Proxy.Watch(func(at proxy.Point) (harm proxy.Harm) {
+			if at.Method == "LOCK" && at.Moment == proxy.After {
+				tries.Add(1)
 			}
-			began := time.Now()
-			r := run(l, clock(), 1, append(life.Apply, "-lock-timeout=4s")...)
-			if took := time.Since(began); took < 4*time.Second || !strings.Contains(r.Stderr, "ann") {
-				t.Errorf("it has not waited for 4s, but for %v: %v", took, r)
-			}
-			var tries atomic.Int64
-			l.Proxy.Watch(func(at proxy.Point) (harm proxy.Harm) {
-				if at.Method == "LOCK" && at.Moment == proxy.After {
-					tries.Add(1)
-				}
-				return harm
-			})
-			p := Start(t, l.Command(append(life.Apply, "-lock-timeout=10m")...), clock())
-			world.Eventually(t, "third try", func() bool { return tries.Load() >= 3 })
-			if err := l.Request("UNLOCK", held); err != nil {
-				t.Fatal(err)
-			}
-			if r := p.Wait(); r.Code != 0 {
-				t.Errorf("it has not got the lock that was released: %v", r)
-			}
-			l.Free()
-			l.Settled()
+			return harm
 		})
-	}
+		p := Start(l, l.Command(append(life.Apply, "-lock-timeout=10m")...), clock())
+		world.Eventually(l, "third try", func() bool { return tries.Load() >= 3 })
+		if err := l.Request("UNLOCK", held); err != nil {
+			l.Fatal(err)
+		}
+		if r := p.Wait(); r.Code != 0 {
+			l.Errorf("it has not got the lock that was released: %v", r)
+		}
+		l.Free()
+		l.Settled()
+	})
 }
 
 // Servers that are busy say when to come again, by their own clocks.
 func TestRetryAfter(t *testing.T) {
-	t.Parallel()
-	for name, clock := range jumps {
-		t.Run(name, func(t *testing.T) {
-			t.Parallel()
-			l := life.Born(t)
-			l.First()
-			var mu sync.Mutex
-			met := map[string]bool{}
-			l.Proxy.Watch(func(at proxy.Point) (harm proxy.Harm) {
-				mu.Lock()
-				defer mu.Unlock()
-				if kind := at.Server + " " + at.Method; at.Moment == proxy.Before && !met[kind] {
-					met[kind] = true
-					harm.Status = []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}[len(met)%2]
-					now := time.Now().UTC()
-					harm.Header = http.Header{"Date": {now.Format(http.TimeFormat)}, "Retry-After": {now.Add(time.Second).Format(http.TimeFormat)}}
-				}
-				return harm
-			})
-			run(l, clock(), 0, life.Apply...)
-			for _, kind := range []string{"registry POST", "registry PUT", "api GET", "api PATCH", "state LOCK", "state POST", "state UNLOCK"} {
-				if !met[kind] {
-					t.Errorf("no %s was refused at first: %v", kind, met)
-				}
+	eachJump(t, func(l *life.Life, clock func() func() time.Duration) {
+		l.First()
+		var mu sync.Mutex
+		met := map[string]bool{}
+		l.Proxy.Watch(func(at proxy.Point) (harm proxy.Harm) {
+			mu.Lock()
+			defer mu.Unlock()
+			if kind := at.Server + " " + at.Method; at.Moment == proxy.Before && !met[kind] {
+				met[kind] = true
+				harm.Status = []int{http.StatusTooManyRequests, http.StatusServiceUnavailable}[len(met)%2]
+				now := time.Now().UTC()
+				harm.Header = http.Header{"Date": {now.Format(http.TimeFormat)}, "Retry-After": {now.Add(time.Second).Format(http.TimeFormat)}}
 			}
-			l.Proxy.Watch(nil)
-			l.Free()
-			l.Settled()
+			return harm
 		})
-	}
+		run(l, clock(), 0, life.Apply...)
+		for _, kind := range []string{"registry POST", "registry PUT", "api GET", "api PATCH", "state LOCK", "state POST", "state UNLOCK"} {
+			if !met[kind] {
+				l.Errorf("no %s was refused at first: %v", kind, met)
+			}
+		}
+		l.Proxy.Watch(nil)
+		l.Free()
+		l.Settled()
+	})
 }
 
 // A certificate that is not valid by this machine's clock is what is said, and that it may
