@@ -79,14 +79,7 @@ func (p newPlan) bothWays(t *testing.T, e *engine, asked *requests, configure bo
 			must(t, err)
 		}
 		w.t = t
-		count := &counting{}
-		inner := kubernetes.Framework(w.server, func(s tfprotov6.ProviderServer) tfprotov6.ProviderServer {
-			count.ProviderServer = s
-			return count
-		})
-		if inside {
-			w.server = inner
-		}
+		count := w.framework(inside)
 		asked.take()
 		resp, err := w.server.PlanResourceChange(context.Background(), p.request(w))
 		must(t, err)
@@ -278,6 +271,20 @@ func (c *cluster) partly(name string) map[string]any {
 	return m
 }
 
+// framework counts what the provider's server hands on to the framework's inside of
+// it. With inside, that one alone answers.
+func (w *walk) framework(inside bool) *counting {
+	count := &counting{}
+	inner := kubernetes.Framework(w.server, func(s tfprotov6.ProviderServer) tfprotov6.ProviderServer {
+		count.ProviderServer = s
+		return count
+	})
+	if inside {
+		w.server = inner
+	}
+	return count
+}
+
 // newApply is an apply of an object that isn't in state.
 type newApply struct {
 	attrs  map[string]any
@@ -305,14 +312,7 @@ func (p newApply) once(t *testing.T, c *cluster, inside bool) (says, state, priv
 	must(t, err)
 	w = c.walk()
 	w.t = t
-	count := &counting{}
-	inner := kubernetes.Framework(w.server, func(s tfprotov6.ProviderServer) tfprotov6.ProviderServer {
-		count.ProviderServer = s
-		return count
-	})
-	if inside {
-		w.server = inner
-	}
+	count := w.framework(inside)
 	do := &tfprotov6.ApplyResourceChangeRequest{TypeName: "kubernetes_object", PriorState: req.PriorState, PlannedState: plan.PlannedState, Config: req.Config}
 	if p.known != nil {
 		do.Config = w.wire(w.value(s, p.known))
