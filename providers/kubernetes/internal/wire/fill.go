@@ -36,10 +36,8 @@ func Int(i int64) string {
 // known of an unknown value that is kept, such as that it is never null: core
 // says so, and terraform-plugin-go's answers don't.
 func Fill(data []byte, values map[string]string) (filled []byte, ok bool) {
-	in := &input{src: bytes.NewReader(data)}
-	in.dec = msgpack.GetDecoder()
-	defer msgpack.PutDecoder(in.dec)
-	in.dec.Reset(in.src)
+	in := open(data)
+	defer in.close()
 	if c, err := in.dec.PeekCode(); err != nil || !isMap(c) {
 		return nil, false
 	}
@@ -50,58 +48,42 @@ func Fill(data []byte, values map[string]string) (filled []byte, ok bool) {
 	filled = make([]byte, 0, len(data)+256)
 	copied, found, last := 0, 0, ""
 	for i := range n {
-		name, err := in.dec.DecodeString()
+		name, err := in.text()
 		if err != nil || i > 0 && name <= last {
 			return nil, false
 		}
 		last = name
 		value, instead := values[name]
 		if !instead {
-			if in.keep(data, 0) != nil {
+			if in.keep(0) != nil {
 				return nil, false
 			}
 			continue
 		}
-		filled = append(append(filled, data[copied:len(data)-in.src.Len()]...), value...)
+		filled = append(append(filled, data[copied:in.at()]...), value...)
 		if parts, err := in.parts(); err != nil || parts > 0 {
 			return nil, false
 		}
-		copied = len(data) - in.src.Len()
+		copied = in.at()
 		found++
 	}
 	return append(filled, data[copied:]...), found == len(values) && in.src.Len() == 0
 }
 
-// keep goes over a value of data that is kept.
-func (in *input) keep(data []byte, depth int) error {
+// keep goes over a value that is kept.
+func (in *input) keep(depth int) error {
 	c, err := in.dec.PeekCode()
 	if err != nil {
 		return err
 	}
-	if depth > maxDepth || msgpcode.IsExt(c) && !bytes.HasPrefix(data[len(data)-in.src.Len():], []byte(NotYet)) {
+	if depth > maxDepth || msgpcode.IsExt(c) && !bytes.HasPrefix(in.data[in.at():], []byte(NotYet)) {
 		return errUncommon
 	}
 	n, err := in.parts()
 	for i := 0; i < n && err == nil; i++ { // ends with the data, whatever n is
-		err = in.keep(data, depth+1)
+		err = in.keep(depth + 1)
 	}
 	return err
-}
-
-// parts goes over a value that isn't made of others, or to the first of those
-// that it is made of, and says how many they are.
-func (in *input) parts() (int, error) {
-	c, err := in.dec.PeekCode()
-	switch {
-	case err != nil:
-		return 0, err
-	case isMap(c):
-		n, err := in.dec.DecodeMapLen()
-		return 2 * n, err
-	case msgpcode.IsFixedArray(c), c == msgpcode.Array16, c == msgpcode.Array32:
-		return in.dec.DecodeArrayLen()
-	}
-	return 0, in.dec.Skip()
 }
 
 func isMap(c byte) bool {

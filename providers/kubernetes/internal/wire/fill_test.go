@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"runtime"
 	"strings"
 	"testing"
 
@@ -57,6 +58,46 @@ func TestFill(t *testing.T) {
 
 // FuzzFill fills anything. What comes out is well formed, has the values, and is
 // what comes out again.
+// Lengths and counts that are not true take no memory: the decoders that read
+// them are used again, and one that had grown stayed so.
+func TestLengthsAreNotBelieved(t *testing.T) {
+	const rounds = 10
+	for name, data := range map[string]string{
+		"name":    "\x81\xdb\xff\xff\xff\xffa",
+		"string":  "\x82\xa1a\xdb\xff\xff\xff\xffa",
+		"bytes":   "\x82\xa1a\x92\xc6\xff\xff\xff\xffa",
+		"unknown": "\x82\xa1a\xc9\xff\xff\xff\xff\x0ca",
+		"list":    "\x82\xa1a\x92\xc4\x12[\"list\",\"dynamic\"]\xdd\x00\x00\xff\xffa" + strings.Repeat(" ", 1<<16),
+		"map":     "\x82\xa1a\x92\xc4\x11[\"map\",\"dynamic\"]\xdf\x00\x00\xff\xffa" + strings.Repeat(" ", 1<<16),
+	} {
+		t.Run(name, func(t *testing.T) {
+			var r Reader
+			typ, err := r.ParseType([]byte(`["map","dynamic"]`))
+			if err != nil {
+				t.Fatal(err)
+			}
+			in := []byte(data)
+			var before, after runtime.MemStats
+			runtime.ReadMemStats(&before)
+			for range rounds {
+				if _, _, ok := r.Read(in, typ); ok {
+					t.Fatal("read")
+				}
+				if _, ok := Fill(in, map[string]string{"b": Null}); ok {
+					t.Fatal("filled")
+				}
+				if EqualBut(in, in, "b") {
+					t.Fatal("compared")
+				}
+			}
+			runtime.ReadMemStats(&after)
+			if took := (after.TotalAlloc - before.TotalAlloc) / rounds; took > uint64(2*len(in)+1<<14) {
+				t.Errorf("took %d bytes to refuse %d", took, len(in))
+			}
+		})
+	}
+}
+
 func FuzzFill(f *testing.F) {
 	f.Add([]byte("\x82\xa1a\xc0\xa1b\x01"), "b", "x")
 	f.Add([]byte("\x83\xa1a\x92\xc4\x08\"string\"\xa1a\xa1b\xd4\x00\x00\xa1c\xc7\x03\x0c\x81\x01\xc2"), "c", "")

@@ -11,6 +11,7 @@ import (
 	"bytes"
 	"encoding/json"
 	"errors"
+	"io"
 	"math"
 	"math/big"
 	"sync"
@@ -73,8 +74,16 @@ func (r *Reader) ParseType(form []byte) (*Type, error) {
 
 var errUncommon = errors.New("this value is not of the common kind")
 
-// maxDepth bounds how deep a type and a value may be nested.
-const maxDepth = 100
+const (
+	// maxDepth bounds how deep a type and a value may be nested.
+	maxDepth = 100
+	// maxDigits bounds a number's text; the time to read it grows with its square.
+	// The greatest float64 has 309.
+	maxDigits = 512
+	// room is for how many elements there is memory at once: that there are more
+	// is seen when they come.
+	room = 64
+)
 
 var primitives = map[string]*Type{
 	`"string"`: {kind: text}, `"number"`: {kind: number}, `"bool"`: {kind: boolean}, `"dynamic"`: {kind: dynamic},
@@ -137,10 +146,9 @@ type Unknown struct{}
 // nulls are left out. whole is false when something in it is Unknown. ok is
 // false for nulls in lists and for all that isn't well formed.
 func (r *Reader) Read(data []byte, t *Type) (v any, whole, ok bool) {
-	in := &input{Reader: r, src: bytes.NewReader(data), whole: true}
-	in.dec = msgpack.GetDecoder()
-	defer msgpack.PutDecoder(in.dec)
-	in.dec.Reset(in.src)
+	in := open(data)
+	defer in.close()
+	in.Reader, in.whole = r, true
 	v, err := in.value(t, 0)
 	return v, in.whole, err == nil && in.src.Len() == 0
 }
@@ -155,30 +163,107 @@ func EqualBut(a, b []byte, name string) bool {
 
 // span finds an attribute's value in an object.
 func span(data []byte, name string) (from, to int, ok bool) {
-	src := bytes.NewReader(data)
-	dec := msgpack.GetDecoder()
-	defer msgpack.PutDecoder(dec)
-	dec.Reset(src)
-	n, err := dec.DecodeMapLen()
+	in := open(data)
+	defer in.close()
+	n, err := in.dec.DecodeMapLen()
 	for i := 0; i < n && err == nil; i++ {
-		var key string
-		if key, err = dec.DecodeString(); err != nil {
+		var key []byte
+		if key, err = in.bytes(); err != nil {
 			break
 		}
-		from = len(data) - src.Len()
-		err = dec.Skip()
-		if to = len(data) - src.Len(); key == name && err == nil {
-			return from, to, true
+		from = in.at()
+		if err = in.skip(0); err == nil && string(key) == name {
+			return from, in.at(), true
 		}
 	}
 	return 0, 0, false
 }
 
+// input is a value in msgpack that is being read.
+//
+// No length in it is believed before it is held against what is left: the
+// decoder makes room for a string before it reads one, a MiB and more at once, and
+// keeps that for who has it next.
 type input struct {
 	*Reader
-	src   *bytes.Reader // which bounds all lengths, too
+	data  []byte
+	src   *bytes.Reader // of data; a reader that dec reads no further than it must
 	dec   *msgpack.Decoder
 	whole bool
+}
+
+// open begins to read a value. The caller closes the input.
+func open(data []byte) *input {
+	in := &input{data: data, src: bytes.NewReader(data), dec: msgpack.GetDecoder()}
+	in.dec.Reset(in.src)
+	return in
+}
+
+func (in *input) close() { msgpack.PutDecoder(in.dec) }
+
+// at is how far data was read.
+func (in *input) at() int { return len(in.data) - in.src.Len() }
+
+// take gives the next n bytes, which stay data's.
+func (in *input) take(n int) ([]byte, error) {
+	if n < 0 || n > in.src.Len() {
+		return nil, errUncommon
+	}
+	from := in.at()
+	_, err := in.src.Seek(int64(n), io.SeekCurrent)
+	return in.data[from : from+n], err
+}
+
+// bytes reads a string, or bytes. They stay data's.
+func (in *input) bytes() ([]byte, error) {
+	n, err := in.dec.DecodeBytesLen()
+	if err != nil {
+		return nil, err
+	}
+	return in.take(n)
+}
+
+// text reads a string.
+func (in *input) text() (string, error) {
+	b, err := in.bytes()
+	return string(b), err
+}
+
+// parts goes over a value that isn't made of others, or to the first of those
+// that it is made of, and says how many they are.
+func (in *input) parts() (int, error) {
+	c, err := in.dec.PeekCode()
+	switch {
+	case err != nil:
+		return 0, err
+	case isMap(c):
+		n, err := in.dec.DecodeMapLen()
+		return 2 * n, err
+	case msgpcode.IsFixedArray(c), c == msgpcode.Array16, c == msgpcode.Array32:
+		return in.dec.DecodeArrayLen()
+	case msgpcode.IsString(c), msgpcode.IsBin(c):
+		_, err := in.bytes()
+		return 0, err
+	case msgpcode.IsExt(c):
+		_, n, err := in.dec.DecodeExtHeader()
+		if err == nil {
+			_, err = in.take(n)
+		}
+		return 0, err
+	}
+	return 0, in.dec.Skip()
+}
+
+// skip goes over a value.
+func (in *input) skip(depth int) error {
+	if depth > maxDepth {
+		return errUncommon
+	}
+	n, err := in.parts()
+	for i := 0; i < n && err == nil; i++ { // ends with the data, whatever n is
+		err = in.skip(depth + 1)
+	}
+	return err
 }
 
 func (in *input) value(t *Type, depth int) (any, error) {
@@ -191,7 +276,7 @@ func (in *input) value(t *Type, depth int) (any, error) {
 		return nil, errUncommon
 	case msgpcode.IsExt(c): // how unknown values come, with what is known of them
 		in.whole = false
-		return Unknown{}, in.dec.Skip()
+		return Unknown{}, in.skip(depth)
 	case c == msgpcode.Nil:
 		return nil, in.dec.DecodeNil()
 	}
@@ -200,7 +285,7 @@ func (in *input) value(t *Type, depth int) (any, error) {
 		if !msgpcode.IsString(c) {
 			return nil, errUncommon
 		}
-		return in.dec.DecodeString()
+		return in.text()
 	case boolean:
 		return in.dec.DecodeBool()
 	case number:
@@ -210,7 +295,7 @@ func (in *input) value(t *Type, depth int) (any, error) {
 		if err != nil || n != 2 {
 			return nil, errUncommon
 		}
-		form, err := in.dec.DecodeBytes()
+		form, err := in.bytes()
 		if err != nil {
 			return nil, err
 		}
@@ -228,9 +313,9 @@ func (in *input) value(t *Type, depth int) (any, error) {
 func (in *input) number(c byte) (any, error) {
 	switch {
 	case msgpcode.IsString(c):
-		s, err := in.dec.DecodeString()
-		if err != nil {
-			return nil, err
+		s, err := in.text()
+		if err != nil || len(s) > maxDigits {
+			return nil, errUncommon
 		}
 		f, _, err := big.ParseFloat(s, 10, 512, big.ToNearestEven)
 		if err != nil {
@@ -272,18 +357,20 @@ func (in *input) array(t *Type, depth int) (any, error) {
 	if err != nil || n < 0 || n > in.src.Len() || t.elem == nil && n != len(t.elems) {
 		return nil, errUncommon
 	}
-	out := make([]any, n)
-	for i := range out {
+	out := make([]any, 0, min(n, room))
+	for i := range n {
 		e := t.elem
 		if e == nil {
 			e = t.elems[i]
 		}
-		if out[i], err = in.value(e, depth+1); err != nil {
+		v, err := in.value(e, depth+1)
+		if err != nil {
 			return nil, err
 		}
-		if out[i] == nil {
+		if v == nil {
 			return nil, errUncommon
 		}
+		out = append(out, v)
 	}
 	return out, nil
 }
@@ -293,9 +380,9 @@ func (in *input) object(t *Type, depth int) (any, error) {
 	if err != nil || n < 0 || n > in.src.Len() || t.elem == nil && n != len(t.attrs) {
 		return nil, errUncommon
 	}
-	out := make(map[string]any, n)
+	out := make(map[string]any, min(n, room))
 	for range n {
-		k, err := in.dec.DecodeString()
+		k, err := in.text()
 		if err != nil {
 			return nil, err
 		}
