@@ -428,7 +428,7 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		if destroy {
 			options.Mode = engine.Destroy
 		}
-		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve}
+		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve, MayForget: true}
 		var set settings
 		switch {
 		case len(args) == 0:

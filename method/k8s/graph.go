@@ -65,9 +65,17 @@ func (g *Group) targets(env Env) (namespace string, targets []target, err error)
 // spire node, and no objects.
 // OpenTofu destroys what the state holds, in the order that the state knows.
 // A destroy thus needs neither the images nor the RuntimeClass to be there.
+//
+// The images, which stay in the registry, are forgotten. Destroyed, each of them
+// would wait for each object: core goes through these n times 3n edges once for
+// each image.
 func (g *Group) Teardown() map[string][]byte {
 	var f file
 	g.writeSettings(&f)
+	f.comment("The images stay in the registry, and are no longer in the state.")
+	f.add(block{kind: "resource", labels: []string{"oci_image", "node"}, attrs: []attr{
+		{"for_each", obj()},
+	}, blocks: []block{{kind: "lifecycle", attrs: []attr{{"destroy", boolean(false)}}}}})
 	f.block("provider", []string{"kubernetes"}, attr{"timeout", str(g.RemovalTimeout.String())})
 	return map[string][]byte{GraphFile: f.b.Bytes()}
 }

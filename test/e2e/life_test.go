@@ -142,13 +142,18 @@ func TestGroupLivesAndDies(t *testing.T) {
 	}
 
 	// User story 3.
-	w.Must(0, "k8s", "destroy", "-auto-approve")
+	w.Must(0, "k8s", "plan", "-destroy", "-out=gone.plan")
+	got := w.Must(0, "k8s", "show", "-no-color", "gone.plan").Stdout
+	if want := `oci_image.node["web"] will be removed from the OpenTofu state`; !strings.Contains(got, want) {
+		t.Errorf("the plan of a destroy does not say %q:\n%s", want, got)
+	}
+	w.Must(0, "k8s", "apply", "gone.plan")
 	w.Unchanged()
 	repository, digest, _ := strings.Cut(two, "@")
 	if !lab.Exists(t, repository, digest) {
 		t.Errorf("the image %s left the registry", two)
 	}
-	if got := w.Must(0, "state", "list").Stdout; got != "" {
+	if got = w.Must(0, "state", "list").Stdout; got != "" {
 		t.Errorf("the state still has:\n%s", got)
 	}
 }
