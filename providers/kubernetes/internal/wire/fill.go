@@ -2,6 +2,7 @@ package wire
 
 import (
 	"bytes"
+	"io"
 
 	"github.com/vmihailenco/msgpack/v5"
 	"github.com/vmihailenco/msgpack/v5/msgpcode"
@@ -29,61 +30,98 @@ func Int(i int64) string {
 }
 
 // Fill gives an object in msgpack whose attributes of these names have these
-// values instead of their own. All else is copied as it is. ok is false when the
-// object isn't well formed, lacks one of them, has its attributes in another
-// order than core and terraform-plugin-go write them, or when a value instead of
-// which there is another is made of values. It is false, too, when something is
-// known of an unknown value that is kept, such as that it is never null: core
-// says so, and terraform-plugin-go's answers don't.
+// values instead of their own. All else is copied as it is, but for what is known
+// of unknown values, such as that one is never null: core says so, and
+// terraform-plugin-go's answers don't. ok is false when the object isn't well
+// formed, lacks one of the attributes, has them in another order than core and
+// terraform-plugin-go write them, or when a value instead of which there is
+// another is made of values.
 func Fill(data []byte, values map[string]string) (filled []byte, ok bool) {
-	in := open(data)
-	defer in.close()
-	if c, err := in.dec.PeekCode(); err != nil || !isMap(c) {
+	f := filling{input: open(data), out: make([]byte, 0, len(data)+256)}
+	defer f.close()
+	if c, err := f.dec.PeekCode(); err != nil || !isMap(c) {
 		return nil, false
 	}
-	n, err := in.dec.DecodeMapLen()
+	n, err := f.dec.DecodeMapLen()
 	if err != nil {
 		return nil, false
 	}
-	filled = make([]byte, 0, len(data)+256)
-	copied, found, last := 0, 0, ""
+	found, last := 0, ""
 	for i := range n {
-		name, err := in.text()
+		name, err := f.text()
 		if err != nil || i > 0 && name <= last {
 			return nil, false
 		}
 		last = name
 		value, instead := values[name]
 		if !instead {
-			if in.keep(0) != nil {
+			if f.keep(0) != nil {
 				return nil, false
 			}
 			continue
 		}
-		filled = append(append(filled, data[copied:in.at()]...), value...)
-		if parts, err := in.parts(); err != nil || parts > 0 {
+		if f.replace(value) != nil {
 			return nil, false
 		}
-		copied = in.at()
 		found++
 	}
-	return append(filled, data[copied:]...), found == len(values) && in.src.Len() == 0
+	return append(f.out, data[f.copied:]...), found == len(values) && f.src.Len() == 0
+}
+
+// filling is an object that is being copied.
+type filling struct {
+	*input
+	out    []byte
+	copied int // how much of data is in out, or has been replaced
+}
+
+// replace goes over a value that isn't made of others, and has another instead.
+func (f *filling) replace(value string) error {
+	f.out = append(append(f.out, f.data[f.copied:f.at()]...), value...)
+	if parts, err := f.parts(); err != nil || parts > 0 {
+		return errUncommon
+	}
+	f.copied = f.at()
+	return nil
 }
 
 // keep goes over a value that is kept.
-func (in *input) keep(depth int) error {
-	c, err := in.dec.PeekCode()
+func (f *filling) keep(depth int) error {
+	c, err := f.dec.PeekCode()
 	if err != nil {
 		return err
 	}
-	if depth > maxDepth || msgpcode.IsExt(c) && !bytes.HasPrefix(in.data[in.at():], []byte(NotYet)) {
+	if depth > maxDepth {
 		return errUncommon
 	}
-	n, err := in.parts()
+	if msgpcode.IsExt(c) {
+		return f.keepUnknown()
+	}
+	n, err := f.parts()
 	for i := 0; i < n && err == nil; i++ { // ends with the data, whatever n is
-		err = in.keep(depth + 1)
+		err = f.keep(depth + 1)
 	}
 	return err
+}
+
+// refined is the extension that cty has for unknown values of which something is
+// known (cty's msgpack package, unknownWithRefinementsExt).
+const refined = 12
+
+func (f *filling) keepUnknown() error {
+	if bytes.HasPrefix(f.data[f.at():], []byte(NotYet)) {
+		_, err := f.take(len(NotYet))
+		return err
+	}
+	from := f.at()
+	id, _, err := f.dec.DecodeExtHeader()
+	if err != nil || id != refined {
+		return errUncommon
+	}
+	if _, err := f.src.Seek(int64(from), io.SeekStart); err != nil {
+		return err
+	}
+	return f.replace(NotYet)
 }
 
 func isMap(c byte) bool {
