@@ -453,7 +453,17 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		return err
 	})
 	if err != nil {
-		return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
+		// It may be the answer alone that was lost, also to an interrupt.
+		look, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+		defer done()
+		now, unknown := c.Get(look, k, t.namespace, t.name)
+		switch {
+		case unknown != nil:
+			return "It is not known whether it was set back to " + image + ": " + err.Error() + "\nThe Deployment could not be read again: " + unknown.Error()
+		case !ownership.Equal(templateOf(ownPart(now, c.FieldManager())), template):
+			return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
+		}
+		set = now
 	}
 	t.generation, _ = generationOf(set)
 	t.phase = "setting back: "

@@ -2,6 +2,7 @@ package kubernetes_test
 
 import (
 	"context"
+	"net/http"
 	"strings"
 	"sync"
 	"testing"
@@ -107,38 +108,68 @@ func TestPrunedReplicaSets(t *testing.T) {
 }
 
 // A process that ends while it sets back leaves the way back gone, and the rest
-// to the next apply.
+// to the next apply. It is the same when it ends before it hears that it was.
 func TestStoppedWhileSettingBack(t *testing.T) {
-	back := make(chan struct{})
-	var once sync.Once
-	c := newCluster(t, kubernetes.WithProgress(func(_, _, m string) {
-		if strings.HasPrefix(m, "setting back") {
-			once.Do(func() { close(back) })
-		}
-	}))
-	n := c.node("web", "1m")
-	one, two := c.push("one", lab.Image{}), c.push("two", lab.Image{})
-	bad := c.push("bad", lab.Image{Behaviour: lab.ConfigError})
-	n.must(one)
-	c.put(n.dep, with(c.deployment("web", bad)))
-	w := c.walk()
-	p := w.plan(n.roll, n.rolloutConfig(n.dep.attr(t, "uid"), n.dep.attr(t, "generation")))
-	go func() {
-		<-back
-		// The Deployment has been set back once its old image is there.
-		eventually(t, "it is set back", func() bool { return n.image() == one })
-		w.server.StopProvider(context.Background(), &tfprotov6.StopProviderRequest{})
-	}()
-	// It may have become ready in that moment.
-	says(t, w.tryApply(context.Background(), p), "failed", "CreateContainerConfigError", "was set back", one)
-	c.ready("web")
-	if dep, roll := n.plan(bad); dep.noop() || roll.noop() {
-		t.Error("the next plan does not show what is still to do")
+	for name, unheard := range map[string]bool{"heard": false, "unheard": true} {
+		t.Run(name, func(t *testing.T) {
+			back, patched := make(chan struct{}), make(chan struct{})
+			var once, oncePatched sync.Once
+			c := newCluster(t, kubernetes.WithProgress(func(_, _, m string) {
+				if strings.HasPrefix(m, "setting back") {
+					once.Do(func() { close(back) })
+				}
+			}), kubernetes.WithTransport(func(rt http.RoundTripper) http.RoundTripper {
+				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					select {
+					case <-back:
+					default:
+						return rt.RoundTrip(r)
+					}
+					if !unheard || r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/deployments/web") {
+						return rt.RoundTrip(r)
+					}
+					resp, err := rt.RoundTrip(r)
+					held := false
+					oncePatched.Do(func() {
+						held = true
+						close(patched)
+					})
+					if !held || err != nil {
+						return resp, err
+					}
+					resp.Body.Close()
+					<-r.Context().Done()
+					return nil, r.Context().Err()
+				})
+			}))
+			n := c.node("web", "1m")
+			one, two := c.push("one", lab.Image{}), c.push("two", lab.Image{})
+			bad := c.push("bad", lab.Image{Behaviour: lab.ConfigError})
+			n.must(one)
+			c.put(n.dep, with(c.deployment("web", bad)))
+			w := c.walk()
+			p := w.plan(n.roll, n.rolloutConfig(n.dep.attr(t, "uid"), n.dep.attr(t, "generation")))
+			go func() {
+				<-back
+				if unheard {
+					<-patched
+				}
+				// The Deployment has been set back once its old image is there.
+				eventually(t, "it is set back", func() bool { return n.image() == one })
+				w.server.StopProvider(context.Background(), &tfprotov6.StopProviderRequest{})
+			}()
+			// It may have become ready in that moment.
+			says(t, w.tryApply(context.Background(), p), "failed", "CreateContainerConfigError", "was set back", one)
+			c.ready("web")
+			if dep, roll := n.plan(bad); dep.noop() || roll.noop() {
+				t.Error("the next plan does not show what is still to do")
+			}
+			says(t, n.apply(bad), "failed", "set back", one, "ready again")
+			n.must(two)
+			n.runs(two)
+			n.quiet(two)
+		})
 	}
-	says(t, n.apply(bad), "failed", "set back", one, "ready again")
-	n.must(two)
-	n.runs(two)
-	n.quiet(two)
 }
 
 // Of several nodes each gets a verdict of its own, and none waits for another.
