@@ -5,6 +5,7 @@ package spire
 import (
 	"cmp"
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -235,6 +236,9 @@ func (s *session) yuba(ctx context.Context, verb string, stdin []byte, secrets .
 		return nil, fmt.Errorf("%s: %w", EnvKeyFile, err)
 	}
 	command := ssh.Command{Line: s.node.Command + " spire " + verb, Stdin: stdin, MaxSize: handoff.MaxSize, Timeout: commandTimeout}
+	if verb == "show" { // all others print nothing that matters
+		command.Whole = json.Valid
+	}
 	for try := 1; ; try++ {
 		out, err := ssh.Run(ctx, s.hops, key, command)
 		var failed *ssh.Error

@@ -49,6 +49,10 @@ type Command struct {
 	Stdin   []byte
 	MaxSize int           // of what it prints, in bytes
 	Timeout time.Duration // for its run
+	// Whole says whether something that was printed can be all of it. A server may say how a command ended before it
+	// sends the last that it printed (RFC 4254, section 6.10, sets no order), so a connection that is cut in between looks
+	// like success. Nil: what is printed does not matter.
+	Whole func(printed []byte) bool
 }
 
 // Error says that a command did not run to its end, and at which host.
@@ -254,6 +258,12 @@ func (h Hop) run(ctx context.Context, client *ssh.Client, c Command) ([]byte, er
 		_ = stdin.Close()
 	}()
 	err = session.Wait()
+	if err == nil && c.Whole != nil && !c.Whole(stdout.data) {
+		// Either the command prints that, or the connection ended before the rest came. One that is there answers.
+		if _, _, gone := client.SendRequest(keepAliveRequest, true, nil); gone != nil {
+			err = &ssh.ExitMissingError{}
+		}
+	}
 	if ended := context.Cause(ctx); ended != nil {
 		return nil, ended
 	}
@@ -266,6 +276,9 @@ func (h Hop) run(ctx context.Context, client *ssh.Client, c Command) ([]byte, er
 	}
 	return stdout.data, nil
 }
+
+// keepAliveRequest asks for nothing but an answer.
+const keepAliveRequest = "keepalive@openssh.com"
 
 // keepAlive asks the host whether it is there, and gives up on one that doesn't answer.
 func (h Hop) keepAlive(ctx context.Context, client *ssh.Client, abort context.CancelCauseFunc) {
@@ -290,7 +303,7 @@ func (h Hop) keepAlive(ctx context.Context, client *ssh.Client, abort context.Ca
 			waiting = true
 			go func() {
 				// OpenSSH answers no to what it does not know, which is as good.
-				if _, _, err := client.SendRequest("keepalive@openssh.com", true, nil); err == nil {
+				if _, _, err := client.SendRequest(keepAliveRequest, true, nil); err == nil {
 					answers <- struct{}{}
 				}
 			}()

@@ -376,6 +376,57 @@ func TestCutBeforeTheCommand(t *testing.T) {
 	wants(t, &Error{Host: "spire.example", Err: explain(t.Context(), err)}, "spire.example", "the connection was cut")
 }
 
+// A connection that ends after the command's exit code and before the end of what it printed was cut, too. What is only
+// cut short by the command itself is the caller's to judge.
+func TestCutAfterTheExitCode(t *testing.T) {
+	_, private, err := ed25519.GenerateKey(rand.Reader)
+	must(t, err)
+	host, err := ssh.NewSignerFromKey(private)
+	must(t, err)
+	for name, cut := range map[string]bool{"cut": true, "ended": false} {
+		for _, printed := range []string{"", "half an"} {
+			t.Run(name+" "+printed, func(t *testing.T) {
+				near, far := pipe()
+				go func() {
+					config := &ssh.ServerConfig{NoClientAuth: true}
+					config.AddHostKey(host)
+					server, channels, requests, err := ssh.NewServerConn(far, config)
+					if err != nil {
+						return
+					}
+					go ssh.DiscardRequests(requests)
+					session, asked, err := (<-channels).Accept()
+					if err != nil {
+						return
+					}
+					_ = (<-asked).Reply(true, nil)
+					_, _ = session.SendRequest("exit-status", false, make([]byte, 4))
+					_, _ = session.Write([]byte(printed))
+					if cut {
+						_, _, _ = server.SendRequest("all of that has come", true, nil)
+						far.Close()
+						return
+					}
+					session.Close()
+				}()
+				c, channels, requests, err := ssh.NewClientConn(near, "x", &ssh.ClientConfig{User: "u", HostKeyCallback: ssh.InsecureIgnoreHostKey()})
+				must(t, err)
+				client := ssh.NewClient(c, channels, requests)
+				defer client.Close()
+				command := line("x")
+				command.Whole = func(b []byte) bool { return string(b) == "half an answer" }
+				out, err := Hop{Name: "spire.example"}.run(t.Context(), client, command)
+				switch {
+				case cut && (err == nil || !broken(err)):
+					t.Errorf("not seen as cut: %q, %v", out, err)
+				case !cut && (err != nil || string(out) != printed):
+					t.Errorf("%q, %v", out, err)
+				}
+			})
+		}
+	}
+}
+
 // pipe is a net.Pipe that doesn't wait for the other side to read: both begin by writing.
 func pipe() (near, far net.Conn) {
 	a, b := net.Pipe()
