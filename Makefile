@@ -119,8 +119,8 @@ bench-push: bin/yuba
 	test/packages.sh skopeo docker-registry
 	YUBA_TEST_YUBA=$(CURDIR)/bin/yuba $(GO) test -v -run "^$$" -bench '^BenchmarkPush' -benchtime 1x -timeout 60m ./test/bench
 
-# Groups of 1 to 500 nodes through their lives, as tables. Of 1,000 all but the
-# destroy takes a quarter of an hour: make scale YUBA_SCALE="100 1000".
+# Groups of 1 to 500 nodes through their lives, as tables. One of 1,000
+# takes a quarter of an hour: make scale YUBA_SCALE="100 1000".
 .PHONY: scale
 scale: bin/yuba lab
 	YUBA_SCALE="$(YUBA_SCALE)" YUBA_LAB_FLAGS="-fake-nodes 4" test/run-tests.sh \

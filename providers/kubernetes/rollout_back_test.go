@@ -112,34 +112,27 @@ func TestPrunedReplicaSets(t *testing.T) {
 func TestStoppedWhileSettingBack(t *testing.T) {
 	for name, unheard := range map[string]bool{"heard": false, "unheard": true} {
 		t.Run(name, func(t *testing.T) {
-			back, patched := make(chan struct{}), make(chan struct{})
-			var once, oncePatched sync.Once
+			back := make(chan struct{})
+			var once, withheld sync.Once
 			c := newCluster(t, kubernetes.WithProgress(func(_, _, m string) {
 				if strings.HasPrefix(m, "setting back") {
 					once.Do(func() { close(back) })
 				}
 			}), kubernetes.WithTransport(func(rt http.RoundTripper) http.RoundTripper {
 				return roundTripper(func(r *http.Request) (*http.Response, error) {
+					resp, err := rt.RoundTrip(r)
 					select {
 					case <-back:
+						if unheard && err == nil && r.Method == http.MethodPatch && strings.HasSuffix(r.URL.Path, "/deployments/web") {
+							withheld.Do(func() {
+								resp.Body.Close()
+								<-r.Context().Done()
+								resp, err = nil, r.Context().Err()
+							})
+						}
 					default:
-						return rt.RoundTrip(r)
 					}
-					if !unheard || r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/deployments/web") {
-						return rt.RoundTrip(r)
-					}
-					resp, err := rt.RoundTrip(r)
-					held := false
-					oncePatched.Do(func() {
-						held = true
-						close(patched)
-					})
-					if !held || err != nil {
-						return resp, err
-					}
-					resp.Body.Close()
-					<-r.Context().Done()
-					return nil, r.Context().Err()
+					return resp, err
 				})
 			}))
 			n := c.node("web", "1m")
@@ -151,9 +144,6 @@ func TestStoppedWhileSettingBack(t *testing.T) {
 			p := w.plan(n.roll, n.rolloutConfig(n.dep.attr(t, "uid"), n.dep.attr(t, "generation")))
 			go func() {
 				<-back
-				if unheard {
-					<-patched
-				}
 				// The Deployment has been set back once its old image is there.
 				eventually(t, "it is set back", func() bool { return n.image() == one })
 				w.server.StopProvider(context.Background(), &tfprotov6.StopProviderRequest{})
