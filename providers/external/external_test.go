@@ -2,8 +2,9 @@ package external_test
 
 import (
 	"context"
-	"io"
+	"fmt"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
 	"syscall"
@@ -117,33 +118,51 @@ func TestProgramFails(t *testing.T) {
 
 // A program that waits is interrupted, and has the time to clean up.
 func TestInterruptedProgramEnds(t *testing.T) {
-	dir := t.TempDir()
-	started, never := filepath.Join(dir, "started"), filepath.Join(dir, "never")
-	for _, name := range []string{started, never} {
-		if err := syscall.Mkfifo(name, 0o600); err != nil {
-			t.Fatal(err)
-		}
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
-	// The shell waits in a builtin, so that the signal's trap runs at once.
-	const wait = `trap 'echo cleaned up >&2; exit 7' INT; exec 3<>never; echo >started; read x <&3`
+	started := filepath.Join(t.TempDir(), "started")
+	if err := syscall.Mkfifo(started, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	t.Setenv(waitsFor, started)
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	ended := make(chan string, 1)
 	c := core(t)
 	go func() {
-		_, diags := c.Read(ctx, "external", values{"program": script(wait), "working_dir": dir})
+		_, diags := c.Read(ctx, "external", values{"program": []string{self}})
 		ended <- providertest.Errors(diags)
 	}()
-	f, err := os.Open(started)
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer f.Close()
-	if _, err := io.ReadAll(f); err != nil {
+	if _, err := os.ReadFile(started); err != nil {
 		t.Fatal(err)
 	}
 	cancel()
 	if got := <-ended; !strings.Contains(got, "cleaned up") || !strings.Contains(got, "interrupted (context canceled)") {
 		t.Errorf("error %q", got)
 	}
+}
+
+// waitsFor is the variable that makes the test binary a program that waits for an interrupt. Its value is the FIFO that
+// is opened once it waits. A shell would not do: a signal between its last look for one and its wait is not heard.
+const waitsFor = "YUBA_TEST_EXTERNAL_WAITS"
+
+func TestMain(m *testing.M) {
+	if started := os.Getenv(waitsFor); started != "" {
+		os.Exit(waits(started))
+	}
+	os.Exit(m.Run())
+}
+
+func waits(started string) int {
+	interrupted := make(chan os.Signal, 1)
+	signal.Notify(interrupted, os.Interrupt)
+	if err := os.WriteFile(started, nil, 0o600); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		return 1
+	}
+	<-interrupted
+	fmt.Fprintln(os.Stderr, "cleaned up")
+	return 7
 }
