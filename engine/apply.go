@@ -56,6 +56,7 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 		}
 	}
 	defer e.rescuing()()
+	defer e.forgetting(o.PlanOptions)()
 	running, err := e.run(ctx, op)
 	if err != nil {
 		return err

@@ -13,7 +13,6 @@ import (
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/encryption"
 	"github.com/opentofu/opentofu/internal/states"
-	"github.com/opentofu/opentofu/internal/states/remote"
 	"github.com/opentofu/opentofu/internal/states/statefile"
 	"github.com/opentofu/opentofu/internal/states/statemgr"
 	"github.com/opentofu/opentofu/internal/tfdiags"
@@ -44,10 +43,10 @@ func (r *rescue) note(unsaved *statefile.File, cause, err error) {
 }
 
 // watch is the state with this rescue.
-func (r *rescue) watch(s *remoteState) *rescuedState {
+func (r *rescue) watch(s forgetfulState) *rescuedState {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.mgr = &rescuedState{remoteState: s, rescue: r}
+	r.mgr = &rescuedState{forgetfulState: s, rescue: r}
 	return r.mgr
 }
 
@@ -115,13 +114,10 @@ func (e *Engine) rescuing() (done func()) {
 
 // rescuedState is a remote state that tells a rescue when it can't be stored.
 type rescuedState struct {
-	*remoteState
+	forgetfulState
 	rescue  *rescue
 	written atomic.Bool
 }
-
-// remoteState has a name that its method State leaves free.
-type remoteState = remote.State
 
 var _ statemgr.Full = (*rescuedState)(nil)
 

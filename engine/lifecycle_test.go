@@ -3,6 +3,7 @@ package engine_test
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"os"
 	"strings"
 	"testing"
@@ -232,4 +233,45 @@ resource "lab_thing" "a" {
 	b.set = func(o *engine.Options) { o.Variables = map[string]string{"names": `["a", "b"]`} }
 	_, p = b.plan(config, engine.PlanOptions{})
 	has(t, b.ok(p).out, "Plan: 2 to add")
+}
+
+// What a destroy only forgets orders nothing, and what was made after it goes all the same.
+func TestDestroyForgets(t *testing.T) {
+	const kept = lab + `
+resource "lab_thing" "b" {
+  count = 0
+  name  = "b"
+  lifecycle { destroy = false }
+}
+`
+	b := newBench(t)
+	b.ok(b.apply(three))
+	forgets := engine.PlanOptions{Mode: engine.Destroy, Forgets: []string{"lab_thing.b"}, Out: "p.tfplan"}
+	_, p := b.plan(kept, forgets)
+	has(t, b.ok(p).out, "lab_thing.a will be destroyed", "lab_thing.b[0] will be removed from the OpenTofu state", "lab_thing.c will be destroyed", "Plan: 0 to add, 0 to change, 2 to destroy, 1 to forget.")
+
+	// A part of the objects is what it is without the option.
+	forgets.Out, forgets.Targets = "", []string{"lab_thing.b"}
+	_, p = b.plan(kept, forgets)
+	has(t, b.ok(p).out, "lab_thing.b[0] will be removed", "lab_thing.c will be destroyed")
+	lacks(t, p.out, "lab_thing.a will")
+
+	// What can't be destroyed stays in the state, and goes with the next destroy.
+	failed := errors.New("no")
+	b.lab.On = func(_ context.Context, method, name string) error {
+		if method == "Delete" && strings.HasPrefix(name, "c-") {
+			return failed
+		}
+		return nil
+	}
+	has(t, b.fails(b.run(kept, apply(engine.ApplyOptions{PlanFile: "p.tfplan", MayForget: true}))).err, "no")
+	if left := b.objects(); len(left) != 1 || left["lab_thing.c"] == nil {
+		t.Errorf("left are %v", left)
+	}
+	failed, forgets.Targets = nil, nil
+	b.ok(b.run(kept, apply(engine.ApplyOptions{PlanOptions: forgets, AutoApprove: true, MayForget: true})))
+	if left := b.objects(); len(left) != 0 {
+		t.Errorf("left are %v", left)
+	}
+	b.free()
 }

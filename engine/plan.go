@@ -48,6 +48,12 @@ type PlanOptions struct {
 	TargetFiles, ExcludeFiles []string
 	// Replace replaces these objects even if nothing else changes.
 	Replace []string
+	// Forgets names the resources of the root module, as "TYPE.NAME", whose
+	// objects a destroy only forgets, because the configuration says so. Nothing
+	// is ordered by them then, which spares core a connection from each of them
+	// to each object that was made after them. It has no effect in other modes,
+	// on a part of the objects (Targets, Excludes), or on a state in a file.
+	Forgets []string
 }
 
 // Plan plans and prints the plan. It reports whether there is something to
@@ -67,6 +73,7 @@ func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err err
 		}
 		defer done()
 	}
+	defer e.forgetting(o)()
 	op.PlanOutPath = o.Out
 	if op.PlanOutBackend, err = e.state.forPlan(); err != nil {
 		return false, err

@@ -24,7 +24,8 @@ type stateBackend struct {
 	kind      string // "http" or "local"
 	workspace string
 	client    *stateClient
-	rescue    *rescue // of the operation that is under way, if it has one
+	rescue    *rescue  // of the operation that is under way, if it has one
+	forgets   []string // PlanOptions.Forgets of that operation
 	local     *backendlocal.Local
 	enc       encryption.StateEncryption
 	schema    *configschema.Block
@@ -69,7 +70,7 @@ func (b *stateBackend) StateMgr(ctx context.Context, workspace string) (statemgr
 	if workspace != backend.DefaultStateName {
 		return nil, backend.ErrWorkspacesNotSupported
 	}
-	s := remote.NewState(b.client, b.enc)
+	s := forgetfulState{remote.NewState(b.client, b.enc), b.forgets}
 	if b.rescue != nil {
 		return b.rescue.watch(s), nil
 	}

@@ -394,7 +394,7 @@ func k8sPlan(f *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		options.Out = *out
+		options.Out, options.Forgets = *out, []string{k8s.Images}
 		set, err := k.configuration(ctx, p, options.Mode)
 		if err != nil {
 			return err
@@ -428,6 +428,7 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		if destroy {
 			options.Mode = engine.Destroy
 		}
+		options.Forgets = []string{k8s.Images}
 		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve, MayForget: true}
 		var set settings
 		switch {

@@ -13,6 +13,10 @@ const (
 	sourceRandom     = "hashicorp/random"
 )
 
+// Images is the resource whose objects are the images of all nodes. A destroy
+// forgets them.
+const Images = "oci_image.node"
+
 // Graph returns the OpenTofu configuration that deploys the group: files by
 // name, in native HCL. It is the same for the same group and environment, byte
 // for byte, and holds no credential.

@@ -289,7 +289,7 @@ func TestTeardownHoldsNoObjects(t *testing.T) {
 				looks++
 			} else if b.Type == "resource" && b.Labels[0] == "oci_image" {
 				images, diags := b.Body.Attributes["for_each"].Expr.Value(nil)
-				if diags.HasErrors() || images.LengthInt() != 0 {
+				if diags.HasErrors() || images.LengthInt() != 0 || strings.Join(b.Labels, ".") != Images {
 					t.Errorf("a destroy has the images %#v (%v)", images, diags)
 				}
 			} else if b.Type != "terraform" && b.Type != "provider" {
