@@ -31,6 +31,8 @@ func (g *Group) Graph(env Env) (map[string][]byte, error) {
 	g.writeImages(&f, targets)
 	g.writeNamespace(&f, namespace)
 	g.writeSpire(&f, namespace, targets)
+	f.comment("What the pods of all nodes have in common.")
+	f.block("locals", nil, attr{podLocal, g.commonPod()})
 	for _, t := range targets {
 		f.comment("Node " + t.Name)
 		t.write(&f)
@@ -128,7 +130,7 @@ func (g *Group) writeImages(f *file, targets []target) {
 		)}
 	}
 	f.block("locals", nil,
-		attr{"images", call{"tomap", obj(images...)}},
+		attr{"images", call{"tomap", []expr{obj(images...)}}},
 		attr{"tags", raw("tomap({ for name, image in local.images : name => image.tag })")},
 		attr{"digests", raw("{ for name, image in oci_image.node : name => image.digest }")},
 		attr{"missing", ref("ephemeral", "oci_manifests", "node", "missing")},

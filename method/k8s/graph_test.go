@@ -404,7 +404,7 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 	one := cty.ObjectVal(map[string]cty.Value{"source": cty.StringVal("s"), "repository": cty.StringVal("r"), "tag": cty.StringVal("t")})
 	each := map[string]cty.Value{"key": cty.StringVal("one"), "value": cty.StringVal("t")}
 	ctx := &hcl.EvalContext{
-		Functions: map[string]function.Function{"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "length": lengthFunc},
+		Functions: map[string]function.Function{"tomap": stdlib.MakeToFunc(cty.Map(cty.DynamicPseudoType)), "length": lengthFunc, "concat": stdlib.ConcatFunc},
 		Variables: map[string]cty.Value{
 			"local":             cty.ObjectVal(map[string]cty.Value{"digests": cty.ObjectVal(digests), "missing": cty.ObjectVal(missing), "images": cty.MapVal(map[string]cty.Value{"one": one}), "tags": cty.EmptyObjectVal, "spire": cty.EmptyObjectVal, "spire_bindings": cty.EmptyObjectVal}),
 			"random_uuid":       cty.ObjectVal(uuids),
@@ -416,6 +416,18 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 			})})}),
 			"each": cty.ObjectVal(each),
 		},
+	}
+
+	for _, b := range f.Body.(*hclsyntax.Body).Blocks {
+		if pod := b.Body.Attributes[podLocal]; b.Type == "locals" && pod != nil {
+			v, diags := pod.Expr.Value(nil)
+			if diags.HasErrors() {
+				t.Fatal(diags)
+			}
+			locals := ctx.Variables["local"].AsValueMap()
+			locals[podLocal] = v
+			ctx.Variables["local"] = cty.ObjectVal(locals)
+		}
 	}
 
 	e := evaluated{values: map[string]map[string]any{}, refs: map[string]map[string]bool{}}

@@ -167,17 +167,22 @@ func (t tuple) write(b *bytes.Buffer, indent int) {
 	b.WriteByte(']')
 }
 
-// call is the call of a function with one argument.
+// call is the call of a function.
 type call struct {
 	function string
-	arg      expr
+	args     []expr
 }
 
-func (c call) lines() bool { return c.arg.lines() }
+func (c call) lines() bool { return slices.ContainsFunc(c.args, expr.lines) }
 
 func (c call) write(b *bytes.Buffer, indent int) {
 	b.WriteString(c.function + "(")
-	c.arg.write(b, indent)
+	for i, a := range c.args {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		a.write(b, indent)
+	}
 	b.WriteByte(')')
 }
 

@@ -10,6 +10,9 @@ const (
 	// gracePeriod is in seconds, and more than the 90 s that systemd gives a
 	// unit to stop, so that systemd and not the kubelet ends a unit that hangs.
 	gracePeriod = 120
+
+	// stateVolume is the volume of /var/lib, which is a claim's.
+	stateVolume = "state"
 )
 
 // memoryVolumes are the paths that systemd needs as file systems of their own
@@ -23,14 +26,14 @@ var memoryVolumes = []struct{ name, path, size string }{
 	{"tmp", "/tmp", "1Gi"},
 }
 
-// podSpec is the pod of the node: systemd as PID 1 of its one container, with
-// no capability added and not privileged.
-func (t target) podSpec() expr {
-	mounts := []expr{obj(attr{"name", str("state")}, attr{"mountPath", str("/var/lib")})}
-	volumes := []expr{obj(
-		attr{"name", str("state")},
-		attr{"persistentVolumeClaim", obj(attr{"claimName", str(t.claim())})},
-	)}
+// podLocal is the name of the local with what the pods of all nodes have in
+// common. Core parses, evaluates and keeps it once, and not for each node.
+const podLocal = "pod"
+
+// commonPod is that local.
+func (g *Group) commonPod() expr {
+	mounts := []expr{obj(attr{"name", str(stateVolume)}, attr{"mountPath", str("/var/lib")})}
+	var volumes []expr
 	for _, v := range memoryVolumes {
 		mounts = append(mounts, obj(attr{"name", str(v.name)}, attr{"mountPath", str(v.path)}))
 		volumes = append(volumes, obj(
@@ -38,11 +41,10 @@ func (t target) podSpec() expr {
 			attr{"emptyDir", obj(attr{"medium", str("Memory")}, attr{"sizeLimit", str(v.size)})},
 		))
 	}
-	if t.group.Spire != nil {
+	if g.Spire != nil {
 		mounts = append(mounts, obj(attr{"name", str(spireVolume)}, attr{"mountPath", str(spireDir)}, attr{"readOnly", boolean(true)}))
 		volumes = append(volumes, spireSources())
 	}
-	env := func(name string, value expr) expr { return obj(attr{"name", str(name)}, attr{"value", value}) }
 	command := func(words ...string) expr {
 		tokens := make([]expr, len(words))
 		for i, w := range words {
@@ -50,7 +52,32 @@ func (t target) podSpec() expr {
 		}
 		return obj(attr{"command", list(tokens...)})
 	}
+	return obj(
+		// Fails for every state but "running", also for "degraded".
+		attr{"readinessProbe", obj(
+			attr{"exec", command("systemctl", "is-system-running")},
+			attr{"periodSeconds", num(5)},
+			attr{"timeoutSeconds", num(5)},
+		)},
+		// PID 1 takes SIGTERM, the usual stop signal, as an order to start
+		// itself anew. The signal that stops it, SIGRTMIN+3, is a matter of the
+		// image's configuration: Kubernetes (1.33 to 1.37) drops
+		// lifecycle.stopSignal unless an alpha feature gate is on. So the hook
+		// does what systemd does on that signal, whatever the image says.
+		attr{"lifecycle", obj(attr{"preStop", obj(
+			attr{"exec", command("systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target")},
+		)})},
+		attr{"volumeMounts", list(mounts...)},
+		// Behind the volume of the state, which each node has of its own.
+		attr{"volumes", list(volumes...)},
+	)
+}
 
+// podSpec is the pod of the node: systemd as PID 1 of its one container, with
+// no capability added and not privileged.
+func (t target) podSpec() expr {
+	env := func(name string, value expr) expr { return obj(attr{"name", str(name)}, attr{"value", value}) }
+	common := func(key string) expr { return ref("local", podLocal, key) }
 	container := []attr{
 		{"name", str("node")},
 		{"image", t.image()},
@@ -70,21 +97,9 @@ func (t target) podSpec() expr {
 		)},
 		// The console of systemd is the log of the container.
 		{"tty", boolean(true)},
-		// Fails for every state but "running", also for "degraded".
-		{"readinessProbe", obj(
-			attr{"exec", command("systemctl", "is-system-running")},
-			attr{"periodSeconds", num(5)},
-			attr{"timeoutSeconds", num(5)},
-		)},
-		// PID 1 takes SIGTERM, the usual stop signal, as an order to start
-		// itself anew. The signal that stops it, SIGRTMIN+3, is a matter of the
-		// image's configuration: Kubernetes (1.33 to 1.37) drops
-		// lifecycle.stopSignal unless an alpha feature gate is on. So the hook
-		// does what systemd does on that signal, whatever the image says.
-		{"lifecycle", obj(attr{"preStop", obj(
-			attr{"exec", command("systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target")},
-		)})},
-		{"volumeMounts", list(mounts...)},
+		{"readinessProbe", common("readinessProbe")},
+		{"lifecycle", common("lifecycle")},
+		{"volumeMounts", common("volumeMounts")},
 	}
 	var resources []attr
 	if len(t.Resources.Requests) > 0 {
@@ -116,6 +131,9 @@ func (t target) podSpec() expr {
 		attr{"enableServiceLinks", boolean(false)},
 		attr{"terminationGracePeriodSeconds", num(gracePeriod)},
 		attr{"containers", list(obj(container...))},
-		attr{"volumes", list(volumes...)},
+		attr{"volumes", call{"concat", []expr{list(obj(
+			attr{"name", str(stateVolume)},
+			attr{"persistentVolumeClaim", obj(attr{"claimName", str(t.claim())})},
+		)), common("volumes")}}},
 	)...)
 }

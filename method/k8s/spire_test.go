@@ -53,7 +53,7 @@ func TestSpireOrder(t *testing.T) {
 	graph := evaluate(t, g, mustGraph(t, g))
 	for name, want := range map[string]string{
 		"kubernetes_object.deployment_web": "kubernetes_object.network_policy kubernetes_object.claim_web kubernetes_object.account_web spire_handoff.this " +
-			"local.digests local.missing random_uuid.node_web",
+			"local.digests local.missing local.pod random_uuid.node_web",
 		"kubernetes_object.account_web":   "kubernetes_object.namespace",
 		"spire_handoff.this":              "data.spire_server.this kubernetes_object.spire_binding",
 		"kubernetes_object.spire_binding": "kubernetes_object.spire local.spire_bindings each.value",

@@ -287,6 +287,111 @@ resource "spire_handoff" "this" {
   }
 }
 
+# What the pods of all nodes have in common.
+locals {
+  pod = {
+    readinessProbe = {
+      exec = {
+        command = ["systemctl", "is-system-running"]
+      }
+      periodSeconds  = 5
+      timeoutSeconds = 5
+    }
+    lifecycle = {
+      preStop = {
+        exec = {
+          command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
+        }
+      }
+    }
+    volumeMounts = [
+      {
+        name      = "state"
+        mountPath = "/var/lib"
+      },
+      {
+        name      = "run"
+        mountPath = "/run"
+      },
+      {
+        name      = "run-lock"
+        mountPath = "/run/lock"
+      },
+      {
+        name      = "tmp"
+        mountPath = "/tmp"
+      },
+      {
+        name      = "spire"
+        mountPath = "/run/yuba/spire"
+        readOnly  = true
+      },
+    ]
+    volumes = [
+      {
+        name = "run"
+        emptyDir = {
+          medium    = "Memory"
+          sizeLimit = "256Mi"
+        }
+      },
+      {
+        name = "run-lock"
+        emptyDir = {
+          medium    = "Memory"
+          sizeLimit = "8Mi"
+        }
+      },
+      {
+        name = "tmp"
+        emptyDir = {
+          medium    = "Memory"
+          sizeLimit = "1Gi"
+        }
+      },
+      {
+        name = "spire"
+        projected = {
+          defaultMode = 256
+          sources = [
+            {
+              serviceAccountToken = {
+                audience          = "spire-server"
+                expirationSeconds = 3600
+                path              = "token"
+              }
+            },
+            {
+              configMap = {
+                name = "spire-agent"
+                items = [
+                  {
+                    key  = "bundle.pem"
+                    path = "bundle.pem"
+                    mode = 292
+                  },
+                ]
+              }
+            },
+            {
+              downwardAPI = {
+                items = [
+                  {
+                    path = "namespace"
+                    fieldRef = {
+                      fieldPath = "metadata.namespace"
+                    }
+                  },
+                ]
+              }
+            },
+          ]
+        }
+      },
+    ]
+  }
+}
+
 # Node 0-db
 resource "random_uuid" "node_0-db" {}
 
@@ -397,114 +502,20 @@ resource "kubernetes_object" "deployment_0-db" {
                   value = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
                 },
               ]
-              tty = true
-              readinessProbe = {
-                exec = {
-                  command = ["systemctl", "is-system-running"]
-                }
-                periodSeconds  = 5
-                timeoutSeconds = 5
-              }
-              lifecycle = {
-                preStop = {
-                  exec = {
-                    command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
-                  }
-                }
-              }
-              volumeMounts = [
-                {
-                  name      = "state"
-                  mountPath = "/var/lib"
-                },
-                {
-                  name      = "run"
-                  mountPath = "/run"
-                },
-                {
-                  name      = "run-lock"
-                  mountPath = "/run/lock"
-                },
-                {
-                  name      = "tmp"
-                  mountPath = "/tmp"
-                },
-                {
-                  name      = "spire"
-                  mountPath = "/run/yuba/spire"
-                  readOnly  = true
-                },
-              ]
+              tty            = true
+              readinessProbe = local.pod.readinessProbe
+              lifecycle      = local.pod.lifecycle
+              volumeMounts   = local.pod.volumeMounts
             },
           ]
-          volumes = [
+          volumes = concat([
             {
               name = "state"
               persistentVolumeClaim = {
                 claimName = "0-db-state"
               }
             },
-            {
-              name = "run"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "256Mi"
-              }
-            },
-            {
-              name = "run-lock"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "8Mi"
-              }
-            },
-            {
-              name = "tmp"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "1Gi"
-              }
-            },
-            {
-              name = "spire"
-              projected = {
-                defaultMode = 256
-                sources = [
-                  {
-                    serviceAccountToken = {
-                      audience          = "spire-server"
-                      expirationSeconds = 3600
-                      path              = "token"
-                    }
-                  },
-                  {
-                    configMap = {
-                      name = "spire-agent"
-                      items = [
-                        {
-                          key  = "bundle.pem"
-                          path = "bundle.pem"
-                          mode = 292
-                        },
-                      ]
-                    }
-                  },
-                  {
-                    downwardAPI = {
-                      items = [
-                        {
-                          path = "namespace"
-                          fieldRef = {
-                            fieldPath = "metadata.namespace"
-                          }
-                        },
-                      ]
-                    }
-                  },
-                ]
-              }
-            },
-          ]
+          ], local.pod.volumes)
         }
       }
     }
@@ -635,44 +646,10 @@ resource "kubernetes_object" "deployment_web" {
                   value = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
                 },
               ]
-              tty = true
-              readinessProbe = {
-                exec = {
-                  command = ["systemctl", "is-system-running"]
-                }
-                periodSeconds  = 5
-                timeoutSeconds = 5
-              }
-              lifecycle = {
-                preStop = {
-                  exec = {
-                    command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
-                  }
-                }
-              }
-              volumeMounts = [
-                {
-                  name      = "state"
-                  mountPath = "/var/lib"
-                },
-                {
-                  name      = "run"
-                  mountPath = "/run"
-                },
-                {
-                  name      = "run-lock"
-                  mountPath = "/run/lock"
-                },
-                {
-                  name      = "tmp"
-                  mountPath = "/tmp"
-                },
-                {
-                  name      = "spire"
-                  mountPath = "/run/yuba/spire"
-                  readOnly  = true
-                },
-              ]
+              tty            = true
+              readinessProbe = local.pod.readinessProbe
+              lifecycle      = local.pod.lifecycle
+              volumeMounts   = local.pod.volumeMounts
               resources = {
                 requests = {
                   cpu    = "100m"
@@ -684,74 +661,14 @@ resource "kubernetes_object" "deployment_web" {
               }
             },
           ]
-          volumes = [
+          volumes = concat([
             {
               name = "state"
               persistentVolumeClaim = {
                 claimName = "web-state"
               }
             },
-            {
-              name = "run"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "256Mi"
-              }
-            },
-            {
-              name = "run-lock"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "8Mi"
-              }
-            },
-            {
-              name = "tmp"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "1Gi"
-              }
-            },
-            {
-              name = "spire"
-              projected = {
-                defaultMode = 256
-                sources = [
-                  {
-                    serviceAccountToken = {
-                      audience          = "spire-server"
-                      expirationSeconds = 3600
-                      path              = "token"
-                    }
-                  },
-                  {
-                    configMap = {
-                      name = "spire-agent"
-                      items = [
-                        {
-                          key  = "bundle.pem"
-                          path = "bundle.pem"
-                          mode = 292
-                        },
-                      ]
-                    }
-                  },
-                  {
-                    downwardAPI = {
-                      items = [
-                        {
-                          path = "namespace"
-                          fieldRef = {
-                            fieldPath = "metadata.namespace"
-                          }
-                        },
-                      ]
-                    }
-                  },
-                ]
-              }
-            },
-          ]
+          ], local.pod.volumes)
         }
       }
     }

@@ -110,6 +110,67 @@ resource "kubernetes_object" "network_policy" {
   depends_on = [kubernetes_object.namespace]
 }
 
+# What the pods of all nodes have in common.
+locals {
+  pod = {
+    readinessProbe = {
+      exec = {
+        command = ["systemctl", "is-system-running"]
+      }
+      periodSeconds  = 5
+      timeoutSeconds = 5
+    }
+    lifecycle = {
+      preStop = {
+        exec = {
+          command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
+        }
+      }
+    }
+    volumeMounts = [
+      {
+        name      = "state"
+        mountPath = "/var/lib"
+      },
+      {
+        name      = "run"
+        mountPath = "/run"
+      },
+      {
+        name      = "run-lock"
+        mountPath = "/run/lock"
+      },
+      {
+        name      = "tmp"
+        mountPath = "/tmp"
+      },
+    ]
+    volumes = [
+      {
+        name = "run"
+        emptyDir = {
+          medium    = "Memory"
+          sizeLimit = "256Mi"
+        }
+      },
+      {
+        name = "run-lock"
+        emptyDir = {
+          medium    = "Memory"
+          sizeLimit = "8Mi"
+        }
+      },
+      {
+        name = "tmp"
+        emptyDir = {
+          medium    = "Memory"
+          sizeLimit = "1Gi"
+        }
+      },
+    ]
+  }
+}
+
 # Node 0-db
 resource "random_uuid" "node_0-db" {}
 
@@ -199,70 +260,20 @@ resource "kubernetes_object" "deployment_0-db" {
                   value = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
                 },
               ]
-              tty = true
-              readinessProbe = {
-                exec = {
-                  command = ["systemctl", "is-system-running"]
-                }
-                periodSeconds  = 5
-                timeoutSeconds = 5
-              }
-              lifecycle = {
-                preStop = {
-                  exec = {
-                    command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
-                  }
-                }
-              }
-              volumeMounts = [
-                {
-                  name      = "state"
-                  mountPath = "/var/lib"
-                },
-                {
-                  name      = "run"
-                  mountPath = "/run"
-                },
-                {
-                  name      = "run-lock"
-                  mountPath = "/run/lock"
-                },
-                {
-                  name      = "tmp"
-                  mountPath = "/tmp"
-                },
-              ]
+              tty            = true
+              readinessProbe = local.pod.readinessProbe
+              lifecycle      = local.pod.lifecycle
+              volumeMounts   = local.pod.volumeMounts
             },
           ]
-          volumes = [
+          volumes = concat([
             {
               name = "state"
               persistentVolumeClaim = {
                 claimName = "0-db-state"
               }
             },
-            {
-              name = "run"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "256Mi"
-              }
-            },
-            {
-              name = "run-lock"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "8Mi"
-              }
-            },
-            {
-              name = "tmp"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "1Gi"
-              }
-            },
-          ]
+          ], local.pod.volumes)
         }
       }
     }
@@ -372,39 +383,10 @@ resource "kubernetes_object" "deployment_web" {
                   value = "/run/current-system/sw/bin:/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
                 },
               ]
-              tty = true
-              readinessProbe = {
-                exec = {
-                  command = ["systemctl", "is-system-running"]
-                }
-                periodSeconds  = 5
-                timeoutSeconds = 5
-              }
-              lifecycle = {
-                preStop = {
-                  exec = {
-                    command = ["systemctl", "start", "--no-block", "--job-mode=replace-irreversibly", "halt.target"]
-                  }
-                }
-              }
-              volumeMounts = [
-                {
-                  name      = "state"
-                  mountPath = "/var/lib"
-                },
-                {
-                  name      = "run"
-                  mountPath = "/run"
-                },
-                {
-                  name      = "run-lock"
-                  mountPath = "/run/lock"
-                },
-                {
-                  name      = "tmp"
-                  mountPath = "/tmp"
-                },
-              ]
+              tty            = true
+              readinessProbe = local.pod.readinessProbe
+              lifecycle      = local.pod.lifecycle
+              volumeMounts   = local.pod.volumeMounts
               resources = {
                 requests = {
                   cpu    = "100m"
@@ -416,35 +398,14 @@ resource "kubernetes_object" "deployment_web" {
               }
             },
           ]
-          volumes = [
+          volumes = concat([
             {
               name = "state"
               persistentVolumeClaim = {
                 claimName = "web-state"
               }
             },
-            {
-              name = "run"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "256Mi"
-              }
-            },
-            {
-              name = "run-lock"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "8Mi"
-              }
-            },
-            {
-              name = "tmp"
-              emptyDir = {
-                medium    = "Memory"
-                sizeLimit = "1Gi"
-              }
-            },
-          ]
+          ], local.pod.volumes)
         }
       }
     }
