@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"maps"
 	"strings"
+	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 
@@ -76,6 +77,19 @@ func putBack(ctx context.Context, c *client.Client, live, template client.Object
 	namespace, name := metaString(live, "namespace"), metaString(live, "name")
 	set, _, err := c.Apply(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name, conf, client.ApplyOptions{Force: true})
 	return set, err
+}
+
+// wasPutBack looks whether a Deployment has the template after all when putBack
+// has failed: it may be the answer alone that was lost, also to an interrupt. It
+// gives nil if it has not, and an error if that can't be known.
+func wasPutBack(ctx context.Context, c *client.Client, live, template client.Object) (client.Object, error) {
+	ctx, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	defer done()
+	now, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), metaString(live, "namespace"), metaString(live, "name"))
+	if err != nil || metaString(now, "uid") != metaString(live, "uid") || !ownership.Equal(templateOf(ownPart(now, c.FieldManager())), template) {
+		return nil, err
+	}
+	return now, nil
 }
 
 // setBackNote gives what a Deployment's annotation says of its being set back,

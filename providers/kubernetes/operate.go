@@ -436,7 +436,14 @@ func (c *Cluster) Rollback(ctx context.Context, namespace, name string, within t
 	}
 	set, err := putBack(ctx, c.session.client, live, template, "rolled back by hand")
 	if err != nil {
-		return err
+		now, unknown := wasPutBack(ctx, c.session.client, live, template)
+		switch {
+		case unknown != nil:
+			return fmt.Errorf("it is not known whether it was set back: %w; the Deployment could not be read again: %w", err, unknown)
+		case now == nil:
+			return fmt.Errorf("it was not set back: %w", err)
+		}
+		set = now
 	}
 	return c.await(ctx, set, within, "it was set back")
 }

@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"net/http"
 	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -133,6 +135,38 @@ func (f *firstLine) Write(p []byte) (int, error) {
 		f.found()
 	}
 	return f.text.Write(p)
+}
+
+// A rollback that is interrupted before it hears of its change says what has become of it.
+func TestRollbackUnheard(t *testing.T) {
+	ctx, interrupt := context.WithCancel(context.Background())
+	var armed atomic.Bool
+	c := newCluster(t, kubernetes.WithTransport(func(rt http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method != http.MethodPatch || !strings.HasSuffix(r.URL.Path, "/deployments/web") || !armed.CompareAndSwap(true, false) {
+				return rt.RoundTrip(r)
+			}
+			resp, err := rt.RoundTrip(r)
+			if err != nil {
+				return nil, err
+			}
+			resp.Body.Close()
+			interrupt()
+			<-r.Context().Done()
+			return nil, r.Context().Err()
+		})
+	}))
+	n := c.node("web", "1m")
+	one, bad := c.push("one", lab.Image{}), c.push("bad", lab.Image{Behaviour: lab.ConfigError})
+	n.must(one)
+	c.put(n.dep, with(c.deployment("web", bad)))
+	armed.Store(true)
+	err := c.operator().Rollback(ctx, c.ns, "web", time.Minute)
+	if err == nil || !strings.HasPrefix(err.Error(), "it was set back; waiting for its pod was interrupted") {
+		t.Errorf("error %v", err)
+	}
+	c.ready("web")
+	n.runs(one)
 }
 
 func TestRollbackOfAFirstDeploy(t *testing.T) {

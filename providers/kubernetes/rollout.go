@@ -453,14 +453,11 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		return err
 	})
 	if err != nil {
-		// It may be the answer alone that was lost, also to an interrupt.
-		look, done := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
-		defer done()
-		now, unknown := c.Get(look, k, t.namespace, t.name)
+		now, unknown := wasPutBack(ctx, c, live, template)
 		switch {
 		case unknown != nil:
 			return "It is not known whether it was set back to " + image + ": " + err.Error() + "\nThe Deployment could not be read again: " + unknown.Error()
-		case !ownership.Equal(templateOf(ownPart(now, c.FieldManager())), template):
+		case now == nil:
 			return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
 		}
 		set = now
