@@ -1,20 +1,21 @@
 package rollout
 
 import (
-	"encoding/json"
+	"maps"
 	"strings"
 
 	"fediversity.eu/yuba/providers/kubernetes/internal/field"
+	"fediversity.eu/yuba/providers/kubernetes/internal/ownership"
 )
 
 // newReplicaSet finds the ReplicaSet of the Deployment's current template, nil
 // when the controller has not made it. Like the controller it compares the
 // templates (deploymentutil.FindNewReplicaSet): the revision annotation lags.
 func newReplicaSet(d Object, sets []Object) Object {
-	want := templateKey(field.Map(d, "spec", "template"))
+	want := field.Map(d, "spec", "template")
 	var found Object
 	for _, rs := range sets {
-		if templateKey(field.Map(rs, "spec", "template")) != want {
+		if !sameTemplate(field.Map(rs, "spec", "template"), want) {
 			continue
 		}
 		// Of several the oldest is the controller's choice.
@@ -25,30 +26,23 @@ func newReplicaSet(d Object, sets []Object) Object {
 	return found
 }
 
-// templateKey is a template's content without the label that the controller
-// adds to each ReplicaSet's.
-func templateKey(t Object) string {
-	meta := Object{}
-	for k, v := range field.Map(t, "metadata") {
-		switch k {
-		case "creationTimestamp":
-		case "labels":
-			labels := Object{}
-			for name, value := range field.Map(t, "metadata", "labels") {
-				if name != "pod-template-hash" {
-					labels[name] = value
-				}
-			}
-			meta["labels"] = labels
-		default:
-			meta[k] = v
-		}
+// sameTemplate compares templates without what the controller adds to each
+// ReplicaSet's. Each change of a namespace is a look at some of them, so nothing
+// is made of a template to compare it.
+func sameTemplate(a, b Object) bool {
+	return ownership.Equal(a["spec"], b["spec"]) && ownership.Equal(given(a), given(b))
+}
+
+// given is the metadata that a template was given.
+func given(template Object) Object {
+	meta := maps.Clone(field.Map(template, "metadata"))
+	delete(meta, "creationTimestamp")
+	if labels, ok := meta["labels"].(Object); ok {
+		labels = maps.Clone(labels)
+		delete(labels, "pod-template-hash")
+		meta["labels"] = labels
 	}
-	data, err := json.Marshal(Object{"metadata": meta, "spec": t["spec"]})
-	if err != nil {
-		return ""
-	}
-	return string(data)
+	return meta
 }
 
 // judgeReplicaSet says why a ReplicaSet cannot make its pods, "" when it can.
