@@ -6,11 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"maps"
 	"math/rand/v2"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"sync"
 	"time"
@@ -42,54 +40,92 @@ type Mirror struct {
 	mu      sync.Mutex
 	parts   []part
 	changed chan struct{}
+	decoded [decodedAtMost]*mirrored // a ring
+	next    int                      // its oldest
+}
+
+// decodedAtMost is how many objects of a Mirror are decoded at a time: some for
+// each of those that wait, of which there are tens. A decoded object takes several
+// times the memory of its JSON, and a large namespace has thousands.
+const decodedAtMost = 256
+
+// mirrored is an object as it came from the API server.
+type mirrored struct {
+	raw     []byte
+	key     string
+	decoded Object // nil when it was not looked at lately
 }
 
 type part struct {
 	synced  bool
-	objects map[string]Object            // by name
-	keyed   map[string]map[string]Object // by key, and name
+	objects map[string]*mirrored            // by name
+	keyed   map[string]map[string]*mirrored // by key, and name
 	key     func(Object) string
 	err     error // why it isn't up to date
 }
 
 func newPart(key func(Object) string, synced bool) part {
-	return part{synced: synced, key: key, objects: map[string]Object{}, keyed: map[string]map[string]Object{}}
+	return part{synced: synced, key: key, objects: map[string]*mirrored{}, keyed: map[string]map[string]*mirrored{}}
 }
 
-// keep files an object, without what nobody looks at.
-func (p *part) keep(o Object) {
+// keep files an object, and its JSON.
+func (m *Mirror) keep(p *part, o Object, raw []byte) {
 	meta, _ := o["metadata"].(Object)
-	delete(meta, "managedFields")
 	name, ok := meta["name"].(string)
 	if !ok {
 		return
 	}
 	p.drop(name)
-	p.objects[name] = o
+	e := &mirrored{raw: raw}
+	m.decode(e, o)
+	p.objects[name] = e
 	if p.key == nil {
 		return
 	}
-	if key := p.key(o); key != "" {
-		if p.keyed[key] == nil {
-			p.keyed[key] = map[string]Object{}
+	if e.key = p.key(o); e.key != "" {
+		if p.keyed[e.key] == nil {
+			p.keyed[e.key] = map[string]*mirrored{}
 		}
-		p.keyed[key][name] = o
+		p.keyed[e.key][name] = e
 	}
 }
 
 func (p *part) drop(name string) {
-	o, ok := p.objects[name]
+	e, ok := p.objects[name]
 	if !ok {
 		return
 	}
 	delete(p.objects, name)
-	if p.key == nil {
-		return
+	if delete(p.keyed[e.key], name); len(p.keyed[e.key]) == 0 {
+		delete(p.keyed, e.key)
 	}
-	key := p.key(o)
-	if delete(p.keyed[key], name); len(p.keyed[key]) == 0 {
-		delete(p.keyed, key)
+}
+
+// decode keeps an object decoded, without what nobody looks at, in place of the
+// one that has been so for longest.
+func (m *Mirror) decode(e *mirrored, o Object) {
+	meta, _ := o["metadata"].(Object)
+	delete(meta, "managedFields")
+	if longest := m.decoded[m.next]; longest != nil {
+		longest.decoded = nil
 	}
+	e.decoded, m.decoded[m.next] = o, e
+	m.next = (m.next + 1) % decodedAtMost
+}
+
+// object is the object of an entry, nil without one.
+func (m *Mirror) object(e *mirrored) Object {
+	if e == nil {
+		return nil
+	}
+	if e.decoded == nil {
+		var o Object
+		if err := kjson.Unmarshal(e.raw, &o); err != nil { // it was decoded before
+			return nil
+		}
+		m.decode(e, o)
+	}
+	return e.decoded
 }
 
 // NewMirror starts a mirror. It ends with ctx.
@@ -132,14 +168,19 @@ func (m *Mirror) Synced() (ok bool, err error) {
 func (m *Mirror) Keyed(i int, key string) []Object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return slices.Collect(maps.Values(m.parts[i].keyed[key]))
+	entries := m.parts[i].keyed[key]
+	out := make([]Object, 0, len(entries))
+	for _, e := range entries {
+		out = append(out, m.object(e))
+	}
+	return out
 }
 
 // Object gives one object of the i-th kind, nil when there is none.
 func (m *Mirror) Object(i int, name string) Object {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	return m.parts[i].objects[name]
+	return m.object(m.parts[i].objects[name])
 }
 
 func (m *Mirror) update(i int, f func(*part)) {
@@ -167,12 +208,9 @@ func (m *Mirror) follow(ctx context.Context, c *Client, namespace string, i int)
 	for ctx.Err() == nil {
 		items, version, err := c.List(ctx, k.Kind, namespace, ListOptions{FieldSelector: k.FieldSelector})
 		if err == nil {
-			all := newPart(k.Key, true)
-			for _, o := range items {
-				all.keep(o)
+			if err = m.replace(i, items); err == nil {
+				err = m.watch(ctx, c, namespace, i, version)
 			}
-			m.update(i, func(p *part) { *p = all })
-			err = m.watch(ctx, c, namespace, i, version)
 		} else if k.Optional && apierrors.IsForbidden(err) {
 			m.update(i, func(p *part) { p.synced, p.err = true, err })
 		} else {
@@ -187,6 +225,25 @@ func (m *Mirror) follow(ctx context.Context, c *Client, namespace string, i int)
 		case <-time.After(mirrorPause):
 		}
 	}
+}
+
+// replace puts a list in place of what there is.
+func (m *Mirror) replace(i int, items []Object) error {
+	raws := make([][]byte, len(items))
+	for k, o := range items {
+		raw, err := json.Marshal(o)
+		if err != nil {
+			return err
+		}
+		raws[k] = raw
+	}
+	m.update(i, func(p *part) {
+		*p = newPart(p.key, true)
+		for k, o := range items {
+			m.keep(p, o, raws[k])
+		}
+	})
+	return nil
 }
 
 // watch follows the kind from a resource version on, over as many watches as it
@@ -264,7 +321,7 @@ func (m *Mirror) watchOnce(ctx context.Context, c *Client, namespace string, i i
 		}
 		switch ev.Type {
 		case "ADDED", "MODIFIED":
-			m.update(i, func(p *part) { p.keep(o) })
+			m.update(i, func(p *part) { m.keep(p, o, ev.Object) })
 		case "DELETED":
 			if name, ok := meta["name"].(string); ok {
 				m.update(i, func(p *part) { p.drop(name) })

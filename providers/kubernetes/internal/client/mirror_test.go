@@ -1,7 +1,9 @@
 package client
 
 import (
+	"encoding/json"
 	"slices"
+	"strconv"
 	"testing"
 )
 
@@ -29,12 +31,12 @@ func TestMirrorFindsByKey(t *testing.T) {
 		}
 	}
 	for _, o := range []Object{object("one", "a"), object("two", "a"), object("three", "b"), object("nobodys", "")} {
-		p.keep(o)
+		keep(m, o)
 	}
 	check("a", "one", "two")
 	check("b", "three")
 	check("")
-	p.keep(object("two", "b"))
+	keep(m, object("two", "b"))
 	check("a", "one")
 	check("b", "three", "two")
 	p.drop("one")
@@ -42,5 +44,42 @@ func TestMirrorFindsByKey(t *testing.T) {
 	check("a")
 	if len(p.objects) != 3 || m.Object(0, "one") != nil || len(p.keyed) != 1 {
 		t.Errorf("it holds %v", p)
+	}
+}
+
+func keep(m *Mirror, o Object) {
+	raw, err := json.Marshal(o)
+	if err != nil {
+		panic(err)
+	}
+	m.keep(&m.parts[0], o, raw)
+}
+
+// However many objects there are, each is found as it came, and few are held decoded.
+func TestMirrorOfMany(t *testing.T) {
+	m := &Mirror{parts: []part{newPart(func(Object) string { return "all" }, true)}}
+	const many = 4 * decodedAtMost
+	for i := range many {
+		keep(m, Object{"metadata": Object{"name": strconv.Itoa(i), "managedFields": []any{"x"}}, "number": int64(i)})
+	}
+	for range 2 {
+		for i := range many {
+			o := m.Object(0, strconv.Itoa(i))
+			if _, managed := o["metadata"].(Object)["managedFields"]; o["number"] != int64(i) || managed {
+				t.Fatalf("%d is %v", i, o)
+			}
+		}
+	}
+	if n := len(m.Keyed(0, "all")); n != many {
+		t.Errorf("%d objects of %d", n, many)
+	}
+	decoded := 0
+	for _, e := range m.parts[0].objects {
+		if e.decoded != nil {
+			decoded++
+		}
+	}
+	if decoded != decodedAtMost {
+		t.Errorf("%d are decoded", decoded)
 	}
 }
