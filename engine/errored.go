@@ -34,12 +34,34 @@ type rescue struct {
 	err     error           // why there is no file to write it to
 	cause   error           // why it could not be stored
 	told    bool            // OpenTofu has written it, or has printed it
+	over    bool            // the operation has ended
 }
 
-func (r *rescue) note(unsaved *statefile.File, cause, err error) {
+// stored notes that the state could be stored.
+func (r *rescue) stored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.unsaved, r.cause, r.err = unsaved, cause, err
+	r.unsaved, r.cause, r.err = nil, nil, nil
+}
+
+// failed notes that it could not, and prepares the file for it. What an operation
+// that was left alone comes to after its end is nobody's: there would be a file,
+// and no word of it.
+func (r *rescue) failed(unsaved *statefile.File, cause error) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if !r.over {
+		r.unsaved, r.cause, r.err = unsaved, cause, reserveErroredState()
+	}
+}
+
+// end removes the file if nothing had to be written to it. There is none from
+// now on.
+func (r *rescue) end() {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	r.over = true
+	dropUnusedErroredState()
 }
 
 // watch is the state with this rescue.
@@ -105,10 +127,11 @@ func (r *rescue) last() (unsaved *statefile.File, err error) {
 // rescuing prepares for a state that can't be stored. The caller calls done
 // when the operation has ended.
 func (e *Engine) rescuing() (done func()) {
-	e.state.rescue = &rescue{}
+	r := &rescue{}
+	e.state.rescue = r
 	return func() {
 		e.state.rescue = nil
-		dropUnusedErroredState()
+		r.end()
 	}
 }
 
@@ -124,10 +147,10 @@ var _ statemgr.Full = (*rescuedState)(nil)
 func (s *rescuedState) PersistState(ctx context.Context, schemas *tofu.Schemas) error {
 	err := s.remoteState.PersistState(ctx, schemas)
 	if err == nil {
-		s.rescue.note(nil, nil, nil)
+		s.rescue.stored()
 		return nil
 	}
-	s.rescue.note(statemgr.Export(s.remoteState), err, reserveErroredState())
+	s.rescue.failed(statemgr.Export(s.remoteState), err)
 	return err
 }
 

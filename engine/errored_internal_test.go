@@ -1,0 +1,42 @@
+package engine
+
+import (
+	"context"
+	"errors"
+	"os"
+	"testing"
+
+	"github.com/opentofu/opentofu/internal/encryption"
+	"github.com/opentofu/opentofu/internal/states"
+	"github.com/opentofu/opentofu/internal/states/remote"
+	"github.com/opentofu/opentofu/yuba/internal/enginetest"
+	"github.com/zclconf/go-cty/cty"
+)
+
+// What an operation that was left alone still wants to store when it is over
+// leaves no errored.tfstate behind, of which nobody has told.
+func TestLeftAloneLeavesNoFile(t *testing.T) {
+	t.Chdir(t.TempDir())
+	client := newStateClient(&enginetest.Store{}, "force-unlock")
+	e := &Engine{state: &stateBackend{client: client, enc: encryption.StateEncryptionDisabled()}}
+	done := e.rescuing()
+	mgr := e.state.rescue.watch(forgetfulState{remoteState: remote.NewState(client, encryption.StateEncryptionDisabled())})
+	client.cancel(errCancelled)
+	store := func() {
+		t.Helper()
+		state := states.NewState()
+		state.RootModule().SetOutputValue("x", cty.True, false, "")
+		if err := errors.Join(mgr.WriteState(state), mgr.PersistState(context.Background(), nil)); !errors.Is(err, errCancelled) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	store()
+	if _, err := os.Stat(erroredState); err != nil {
+		t.Errorf("while it is under way: %v", err)
+	}
+	done()
+	store()
+	if _, err := os.Stat(erroredState); !os.IsNotExist(err) {
+		t.Errorf("there is an %s (%v)", erroredState, err)
+	}
+}
