@@ -241,7 +241,7 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 	defer cancel()
 	patience := rollout.Patience{Grace: t.persistence}
 	var refused tolerance
-	out := outcome{verdict: rollout.Verdict{Message: "nothing is known of the Deployment"}}
+	out := outcome{verdict: rollout.Verdict{Message: "nothing was seen of its rollout yet"}}
 	said := ""
 	for {
 		changed := m.Changed()

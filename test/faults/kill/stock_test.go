@@ -7,6 +7,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"syscall"
 	"testing"
 
@@ -97,8 +98,9 @@ func TestSignalWhileLooking(t *testing.T) {
 	good := l.Running("web")
 	for _, args := range [][]string{{"k8s", "status"}, {"k8s", "logs", "web"}, {"k8s", "logs", "-f", "web"}, {"k8s", "rollback", "-auto-approve", "web"}, {"output"}, {"state", "list"}} {
 		name := strings.Join(args, " ")
+		var once sync.Once // of several requests at a time: a second signal ends it without a word
 		r := l.Try(func(p *faults.Process, at proxy.Point) proxy.Harm {
-			_ = p.Cmd.Process.Signal(syscall.SIGINT)
+			once.Do(func() { _ = p.Cmd.Process.Signal(syscall.SIGINT) })
 			return proxy.Harm{Hold: true}
 		}, args...)
 		switch {
@@ -116,7 +118,11 @@ func TestSignalWhileLooking(t *testing.T) {
 	for _, c := range []struct {
 		moment proxy.Moment
 		runs   string
-	}{{proxy.Before, bad}, {proxy.After, good}} {
+		says   string
+	}{
+		{proxy.Before, bad, "web: interrupted; 'yuba k8s status' tells which image it has"},
+		{proxy.After, good, "web: it was set back; waiting for its pod was interrupted"},
+	} {
 		r := l.Try(func(p *faults.Process, at proxy.Point) proxy.Harm {
 			if at.Method == "PATCH" && at.Moment == c.moment {
 				_ = p.Cmd.Process.Signal(syscall.SIGTERM)
@@ -124,7 +130,7 @@ func TestSignalWhileLooking(t *testing.T) {
 			}
 			return proxy.Harm{}
 		}, "k8s", "rollback", "-auto-approve", "web")
-		stopped(t, r, "web: interrupted; 'yuba k8s status' tells which image it has")
+		stopped(t, r, c.says)
 		if got := l.Running("web"); got != c.runs {
 			t.Errorf("interrupted %s, web runs %s: %v", c.moment, got, r)
 		}
