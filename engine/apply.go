@@ -22,9 +22,6 @@ type ApplyOptions struct {
 	AutoApprove bool
 	// PlanFile is the path of a saved plan. It is applied without asking.
 	PlanFile string
-	// MayForget makes a destroy no failure that only forgets objects of which the
-	// configuration says so.
-	MayForget bool
 }
 
 // Apply plans, asks and applies, or applies a saved plan.
@@ -40,7 +37,7 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 	op := e.operation(e.operationView(view.Operation()), append(view.Hooks(), e.tty.progressHooks()...), e.lockView(view.Backend()))
 	op.Type = backend.OperationTypeApply
 	op.AutoApprove = o.AutoApprove
-	op.SuppressForgetErrorsDuringDestroy = o.MayForget
+	op.SuppressForgetErrorsDuringDestroy = len(o.Forgets) > 0
 	if err := e.planOptions(op, o.PlanOptions); err != nil {
 		return err
 	}
@@ -56,7 +53,7 @@ func (e *Engine) Apply(ctx context.Context, o ApplyOptions) error {
 		}
 	}
 	defer e.rescuing()()
-	defer e.forgetting(o.PlanOptions)()
+	defer e.forgetting(op, o.PlanOptions)()
 	running, err := e.run(ctx, op)
 	if err != nil {
 		return err

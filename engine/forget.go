@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/opentofu/opentofu/internal/addrs"
+	"github.com/opentofu/opentofu/internal/backend"
 	"github.com/opentofu/opentofu/internal/states"
 	"github.com/opentofu/opentofu/internal/states/remote"
 )
@@ -11,9 +12,9 @@ import (
 // forgetting lets the states of an operation be read without what they say of
 // resources that it only forgets. The caller calls done when the operation has
 // ended.
-func (e *Engine) forgetting(o PlanOptions) (done func()) {
-	part := len(o.Targets) + len(o.TargetFiles) + len(o.Excludes) + len(o.ExcludeFiles)
-	if o.Mode == Destroy && part == 0 { // of a target, what was made after it goes, too
+func (e *Engine) forgetting(op *backend.Operation, o PlanOptions) (done func()) {
+	part := len(op.Targets)+len(op.Excludes) > 0
+	if o.Mode == Destroy && !part { // of a target, what was made after it goes, too
 		e.state.forgets = o.Forgets
 	}
 	return func() { e.state.forgets = nil }

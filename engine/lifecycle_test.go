@@ -257,19 +257,19 @@ resource "lab_thing" "b" {
 	lacks(t, p.out, "lab_thing.a will")
 
 	// What can't be destroyed stays in the state, and goes with the next destroy.
-	failed := errors.New("no")
+	failed := errors.New("it will not go")
 	b.lab.On = func(_ context.Context, method, name string) error {
 		if method == "Delete" && strings.HasPrefix(name, "c-") {
 			return failed
 		}
 		return nil
 	}
-	has(t, b.fails(b.run(kept, apply(engine.ApplyOptions{PlanFile: "p.tfplan", MayForget: true}))).err, "no")
+	has(t, b.fails(b.run(kept, apply(engine.ApplyOptions{PlanFile: "p.tfplan", PlanOptions: engine.PlanOptions{Forgets: forgets.Forgets}}))).err, "it will not go")
 	if left := b.objects(); len(left) != 1 || left["lab_thing.c"] == nil {
 		t.Errorf("left are %v", left)
 	}
 	failed, forgets.Targets = nil, nil
-	b.ok(b.run(kept, apply(engine.ApplyOptions{PlanOptions: forgets, AutoApprove: true, MayForget: true})))
+	b.ok(b.run(kept, apply(engine.ApplyOptions{PlanOptions: forgets, AutoApprove: true})))
 	if left := b.objects(); len(left) != 0 {
 		t.Errorf("left are %v", left)
 	}

@@ -49,10 +49,11 @@ type PlanOptions struct {
 	// Replace replaces these objects even if nothing else changes.
 	Replace []string
 	// Forgets names the resources of the root module, as "TYPE.NAME", whose
-	// objects a destroy only forgets, because the configuration says so. Nothing
-	// is ordered by them then, which spares core a connection from each of them
-	// to each object that was made after them. It has no effect in other modes,
-	// on a part of the objects (Targets, Excludes), or on a state in a file.
+	// objects a destroy only forgets, because the configuration says so. That is
+	// no failure then, also of a saved plan. And nothing is ordered by them, which
+	// spares core a connection from each of them to each object that was made
+	// after them; but in a plan for a part of the objects (Targets, Excludes), and
+	// with a state in a file, the order stays.
 	Forgets []string
 }
 
@@ -73,7 +74,7 @@ func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err err
 		}
 		defer done()
 	}
-	defer e.forgetting(o)()
+	defer e.forgetting(op, o)()
 	op.PlanOutPath = o.Out
 	if op.PlanOutBackend, err = e.state.forPlan(); err != nil {
 		return false, err

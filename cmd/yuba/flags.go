@@ -8,6 +8,8 @@ import (
 	"time"
 
 	engine "github.com/opentofu/opentofu/yuba"
+
+	"fediversity.eu/yuba/method/k8s"
 )
 
 // strs collects the values of a flag that may be given several times.
@@ -102,7 +104,7 @@ func (p *planFlags) register(f *flag.FlagSet, destroys bool) {
 }
 
 func (p *planFlags) options() (engine.PlanOptions, error) {
-	o := engine.PlanOptions{SkipRefresh: !p.refresh, Targets: p.targets, Excludes: p.excludes, Replace: p.replace}
+	o := engine.PlanOptions{SkipRefresh: !p.refresh, Targets: p.targets, Excludes: p.excludes, Replace: p.replace, Forgets: []string{k8s.Images}}
 	o.TargetFiles, o.ExcludeFiles = p.targetFiles, p.excludeFiles
 	switch {
 	case p.destroy && p.refreshOnly:

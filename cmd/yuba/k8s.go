@@ -394,7 +394,7 @@ func k8sPlan(f *flag.FlagSet) action {
 		if err != nil {
 			return err
 		}
-		options.Out, options.Forgets = *out, []string{k8s.Images}
+		options.Out = *out
 		set, err := k.configuration(ctx, p, options.Mode)
 		if err != nil {
 			return err
@@ -428,8 +428,7 @@ func k8sApply(f *flag.FlagSet, destroy bool) action {
 		if destroy {
 			options.Mode = engine.Destroy
 		}
-		options.Forgets = []string{k8s.Images}
-		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve, MayForget: true}
+		o := engine.ApplyOptions{PlanOptions: options, AutoApprove: *approve}
 		var set settings
 		switch {
 		case len(args) == 0:
