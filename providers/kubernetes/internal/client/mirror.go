@@ -77,7 +77,7 @@ func (m *Mirror) keep(p *part, o Object, raw []byte) {
 	}
 	p.drop(name)
 	e := &mirrored{raw: raw}
-	m.decode(e, o)
+	m.hold(e, o)
 	p.objects[name] = e
 	if p.key == nil {
 		return
@@ -101,9 +101,9 @@ func (p *part) drop(name string) {
 	}
 }
 
-// decode keeps an object decoded, without what nobody looks at, in place of the
-// one that has been so for longest.
-func (m *Mirror) decode(e *mirrored, o Object) {
+// hold keeps an object decoded, without what nobody looks at, in place of the one
+// that has been so for longest.
+func (m *Mirror) hold(e *mirrored, o Object) {
 	meta, _ := o["metadata"].(Object)
 	delete(meta, "managedFields")
 	if longest := m.decoded[m.next]; longest != nil {
@@ -123,7 +123,7 @@ func (m *Mirror) object(e *mirrored) Object {
 		if err := kjson.Unmarshal(e.raw, &o); err != nil { // it was decoded before
 			return nil
 		}
-		m.decode(e, o)
+		m.hold(e, o)
 	}
 	return e.decoded
 }
@@ -208,9 +208,10 @@ func (m *Mirror) follow(ctx context.Context, c *Client, namespace string, i int)
 	for ctx.Err() == nil {
 		items, version, err := c.List(ctx, k.Kind, namespace, ListOptions{FieldSelector: k.FieldSelector})
 		if err == nil {
-			if err = m.replace(i, items); err == nil {
-				err = m.watch(ctx, c, namespace, i, version)
-			}
+			err = m.replace(i, items)
+		}
+		if err == nil {
+			err = m.watch(ctx, c, namespace, i, version)
 		} else if k.Optional && apierrors.IsForbidden(err) {
 			m.update(i, func(p *part) { p.synced, p.err = true, err })
 		} else {

@@ -27,8 +27,8 @@ func newReplicaSet(d Object, sets []Object) Object {
 }
 
 // sameTemplate compares templates without what the controller adds to each
-// ReplicaSet's. Each change of a namespace is a look at some of them, so nothing
-// is made of a template to compare it.
+// ReplicaSet's. Each change of a namespace is a look at some of them, so the spec,
+// which is most of one, is compared as it is.
 func sameTemplate(a, b Object) bool {
 	return ownership.Equal(a["spec"], b["spec"]) && ownership.Equal(given(a), given(b))
 }
