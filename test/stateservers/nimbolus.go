@@ -52,7 +52,7 @@ func (s *nimbolus) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	case !ok:
 		says(http.StatusForbidden, "no basic auth header found")
 		return
-	case user != "basic":
+	case user != "basic": // the sentence is nimbolus' own
 		says(http.StatusForbidden, "failed to initialize auth backend "+user+": backend is not implemented")
 		return
 	case password != s.login.Password:
