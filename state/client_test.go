@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"fediversity.eu/yuba/state/server"
+	"fediversity.eu/yuba/test/freeport"
 )
 
 const lineage = "3f1c2c5e-0000-4000-8000-000000000001"
@@ -192,12 +193,8 @@ func TestContention(t *testing.T) {
 }
 
 func TestNobodyListens(t *testing.T) {
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	addr := ln.Addr().String()
-	ln.Close()
-	c := client(t, "http://"+addr+"/g")
-	_, err = c.Get(t.Context())
+	c := client(t, "http://"+freeport.Address(t)+"/g")
+	_, err := c.Get(t.Context())
 	wantError(t, err, "connection refused")
 	wantError(t, c.Lock(t.Context(), lockOf(idA)), "connection refused", "this run holds no lock")
 	wantError(t, c.Put(t.Context(), stateOf(1, "x")), "connection refused", "the state is not saved")

@@ -1,13 +1,14 @@
 package kubernetes_test
 
 import (
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/hashicorp/terraform-plugin-go/tfprotov6"
+
+	"fediversity.eu/yuba/test/freeport"
 )
 
 const kubeconfigHead = `apiVersion: v1
@@ -84,10 +85,7 @@ func TestConfigPathBeforeEnvironment(t *testing.T) {
 // An API server that isn't there is named, without the user and password that
 // its address may hold, and at the first object.
 func TestUnreachableServer(t *testing.T) {
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	addr := l.Addr().String()
-	l.Close()
+	addr := freeport.Address(t)
 	p := writeKubeconfig(t, strings.ReplaceAll(kubeconfigHead, "SERVER", "http://me:s3cret@"+addr)+"users: [{name: op, user: {}}]\n")
 	e := &engine{t: t, env: map[string]string{"KUBE_CONFIG_PATH": p}}
 	w := e.walk()

@@ -24,6 +24,7 @@ import (
 	"testing"
 	"time"
 
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/image"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/providertest"
@@ -42,7 +43,7 @@ func startDistribution(t *testing.T, args ...string) *distribution {
 	t.Helper()
 	d := &distribution{t: t, args: args, Dir: t.TempDir()}
 	t.Cleanup(d.kill)
-	if err := d.start("127.0.0.1:0"); err != nil {
+	if err := d.start(freeport.Address(t)); err != nil {
 		t.Fatal(err)
 	}
 	return d

@@ -8,6 +8,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -24,6 +25,7 @@ import (
 	"fediversity.eu/yuba/spire/handoff"
 	"fediversity.eu/yuba/test/authority"
 	"fediversity.eu/yuba/test/faults/proxy"
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/providertest"
 	"fediversity.eu/yuba/test/sshd"
@@ -211,14 +213,15 @@ func TestNoWay(t *testing.T) {
 	t.Parallel()
 	n := newNode(t)
 	other, _ := sshd.Key(t, t.TempDir(), "other")
-	l, err := net.Listen("tcp", "127.0.0.1:0")
+	_, closed, err := net.SplitHostPort(freeport.Address(t))
 	must(t, err)
-	l.Close()
+	port, err := strconv.ParseInt(closed, 10, 64)
+	must(t, err)
 	for name, c := range map[string]struct {
 		change func(values, map[string]string)
 		want   []string
 	}{
-		"nobody listens": {func(c values, _ map[string]string) { c["port"] = int64(l.Addr().(*net.TCPAddr).Port) }, []string{"spire.example", "refused"}},
+		"nobody listens": {func(c values, _ map[string]string) { c["port"] = port }, []string{"spire.example", "refused"}},
 		"no key":         {func(_ values, env map[string]string) { delete(env, "SSH_PRIVATE_KEY_FILE") }, []string{"SSH_PRIVATE_KEY_FILE is not set"}},
 		"key not staged": {func(_ values, env map[string]string) { env["SSH_PRIVATE_KEY_FILE"] = "/nonexistent/key" }, []string{"SSH_PRIVATE_KEY_FILE", "/nonexistent/key", "staged"}},
 		"another key":    {func(_ values, env map[string]string) { env["SSH_PRIVATE_KEY_FILE"] = other }, []string{"may not log in", n.ssh.User}},

@@ -11,7 +11,6 @@ import (
 	"fmt"
 	"io"
 	"io/fs"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -21,6 +20,7 @@ import (
 	"testing"
 	"time"
 
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/world"
 )
 
@@ -148,10 +148,7 @@ type registry struct{ dir, host string }
 
 func startRegistry(b *testing.B) registry {
 	b.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(b, err)
-	r := registry{b.TempDir(), l.Addr().String()}
-	l.Close()
+	r := registry{b.TempDir(), freeport.Address(b)}
 	config := filepath.Join(b.TempDir(), "config.yml")
 	must(b, os.WriteFile(config, fmt.Appendf(nil, "version: 0.1\nlog: {level: error, accesslog: {disabled: true}}\nstorage: {filesystem: {rootdirectory: %s}}\nhttp: {addr: %q}\n", r.dir, r.host), 0o600))
 	cmd := exec.Command("docker-registry", "serve", config)

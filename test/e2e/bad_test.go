@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/image"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/world"
@@ -105,10 +106,10 @@ func TestBadInput(t *testing.T) {
 		{"kubeconfig bad YAML", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world.World) string { return write(t, w, "{{{") }), []string{"KUBE_CONFIG_PATH"}},
 		{"API server unreachable", env("KUBE_CONFIG_PATH", func(t *testing.T, w *world.World) string {
 			return write(t, w, `{"apiVersion":"v1","kind":"Config","current-context":"c","contexts":[{"name":"c","context":{"cluster":"c","user":"u"}}],
-				"clusters":[{"name":"c","cluster":{"server":"https://`+world.Closed(t)+`"}}],"users":[{"name":"u","user":{"token":"canary"}}]}`)
+				"clusters":[{"name":"c","cluster":{"server":"https://`+freeport.Address(t)+`"}}],"users":[{"name":"u","user":{"token":"canary"}}]}`)
 		}), []string{"refused"}},
-		{"registry unreachable", env("K8S_REGISTRY", func(t *testing.T, _ *world.World) string { return world.Closed(t) }), []string{"refused"}},
-		{"state server down", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return "http://" + world.Closed(t) + "/x" }), []string{"refused"}},
+		{"registry unreachable", env("K8S_REGISTRY", func(t *testing.T, _ *world.World) string { return freeport.Address(t) }), []string{"refused"}},
+		{"state server down", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return "http://" + freeport.Address(t) + "/x" }), []string{"refused"}},
 		{"state server 401", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return answering(t, 401, "who are you") + "/x" }), []string{"401", "TF_HTTP_USERNAME"}},
 		{"state server 403", env("TF_HTTP_ADDRESS", func(t *testing.T, _ *world.World) string { return answering(t, 403, "not you") + "/x" }), []string{"403", "not you"}},
 		{"state server 500", env("TF_HTTP_ADDRESS", func(t *testing.T, w *world.World) string {
@@ -186,7 +187,7 @@ func TestRegistryDownChangesNothingInTheCluster(t *testing.T) {
 	// registry is away, or it is there and takes no upload.
 	registry := w.Env["K8S_REGISTRY"]
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "two"}})
-	for name, address := range map[string]string{"away": world.Closed(t), "read-only": readOnly(t, registry)} {
+	for name, address := range map[string]string{"away": freeport.Address(t), "read-only": readOnly(t, registry)} {
 		w.Env["K8S_REGISTRY"] = address
 		r := w.Must(1, "k8s", "apply", "-auto-approve")
 		if !strings.Contains(r.Stderr, "web") || !strings.Contains(r.Stderr, address) {

@@ -22,6 +22,7 @@ import (
 	"golang.org/x/crypto/bcrypt"
 
 	"fediversity.eu/yuba/test/canary"
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/lab"
 	"fediversity.eu/yuba/test/world"
 )
@@ -250,7 +251,7 @@ func TestSecretsStaySecret(t *testing.T) {
 	address := func(at string) string {
 		return "https://" + user + ":" + secret["password of the state server"] + "@" + at + "/encrypted"
 	}
-	w.Env["TF_HTTP_ADDRESS"] = address(world.Closed(t))
+	w.Env["TF_HTTP_ADDRESS"] = address(freeport.Address(t))
 	says(t, traced(1, "k8s", "plan"), "refused")
 	w.Env["TF_HTTP_ADDRESS"] = address(strings.TrimPrefix(server.Address, "https://"))
 	traced(0, "k8s", "plan", "-out=encrypted.plan")

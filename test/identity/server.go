@@ -28,6 +28,7 @@ import (
 	"time"
 
 	"fediversity.eu/yuba/spire/server"
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/lab"
 )
 
@@ -165,7 +166,7 @@ type Server struct {
 func StartServer(t testing.TB, o ServerOptions) *Server {
 	t.Helper()
 	s := &Server{Dir: shortDir(t), TrustDomain: o.TrustDomain, Socket: o.Socket, PluginData: o.PluginData}
-	s.Address = freeAddress(t, cmp.Or(o.Host, "127.0.0.1"))
+	s.Address = freeport.On(t, cmp.Or(o.Host, "127.0.0.1"))
 	if s.TrustDomain == "" {
 		s.TrustDomain = "fediversity"
 	}
@@ -394,15 +395,4 @@ func shortDir(t testing.TB) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
 	return dir
-}
-
-// freeAddress is an address of a host's that nobody listens on.
-func freeAddress(t testing.TB, host string) string {
-	t.Helper()
-	l, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }

@@ -21,6 +21,7 @@ import (
 	"testing"
 	"time"
 
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/image"
 	"fediversity.eu/yuba/test/world"
 )
@@ -49,10 +50,7 @@ func debianRegistry(t *testing.T) (host, ca string) {
 	ca, key := certificate(t, dir)
 	users := filepath.Join(dir, "htpasswd")
 	must(t, os.WriteFile(users, []byte("u:$2y$05$3BhrMhh5LIEI09kbO56zBeSfYmcJTEByYwA2DslK3Nsx5CxD8jZBi\n"), 0o600))
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	must(t, err)
-	host = l.Addr().String()
-	l.Close()
+	host = freeport.Address(t)
 	config := filepath.Join(dir, "config.yml")
 	must(t, os.WriteFile(config, fmt.Appendf(nil, `version: 0.1
 log: {level: error, accesslog: {disabled: true}}

@@ -90,7 +90,7 @@ func TestCheckedPackages(t *testing.T) {
 		}
 	}
 	// What tests may share: it starts no program.
-	harmless := []string{"authority", "golden", "image", "providertest", "stateserver", "stateservers", "terminal"}
+	harmless := []string{"authority", "freeport", "golden", "image", "providertest", "stateserver", "stateservers", "terminal"}
 	list := exec.Command("go", append([]string{"list", "-f", "{{.ImportPath}} {{join .TestImports \" \"}} {{join .XTestImports \" \"}}"}, packages...)...)
 	list.Dir = house(t)
 	out, err = list.Output()

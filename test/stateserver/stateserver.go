@@ -10,6 +10,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	"fediversity.eu/yuba/test/freeport"
 )
 
 // Server is a running `yuba state serve`.
@@ -30,7 +32,7 @@ func Start(t testing.TB, program, dir string, args ...string) *Server {
 		t.Fatal(err)
 	}
 	s := &Server{Log: log.Name(), log: log}
-	s.Cmd = exec.Command(program, append([]string{"state", "serve", "-dir=" + dir, "-listen=127.0.0.1:0"}, args...)...)
+	s.Cmd = exec.Command(program, append([]string{"state", "serve", "-dir=" + dir, "-listen=" + freeport.Address(t)}, args...)...)
 	s.start(t)
 	t.Cleanup(func() {
 		s.Cmd.Process.Signal(syscall.SIGTERM)

@@ -8,7 +8,6 @@ import (
 	"errors"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -288,17 +287,6 @@ func (w *World) Free() {
 	if id := w.Holder(); id != "" {
 		w.t.Fatalf("%s holds the lock of the state", id)
 	}
-}
-
-// Closed is an address on loopback, HOST:PORT, on which nothing listens.
-func Closed(t testing.TB) string {
-	t.Helper()
-	l, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer l.Close()
-	return l.Addr().String()
 }
 
 // StateServer is a running `yuba state serve`.

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"testing"
 
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/world"
 )
 
@@ -28,7 +29,7 @@ const page = 4096
 
 func newDisk(t *testing.T, options, limits string) *disk {
 	t.Helper()
-	dir, listen := t.TempDir(), world.Closed(t)
+	dir, listen := t.TempDir(), freeport.Address(t)
 	script := `mount -t tmpfs -o ` + options + ` none "$1" || exit
 ` + limits + `
 while :; do "$2" state serve -dir="$1" -listen="$3"; done`

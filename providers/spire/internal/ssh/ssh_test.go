@@ -22,6 +22,7 @@ import (
 
 	"golang.org/x/crypto/ssh"
 
+	"fediversity.eu/yuba/test/freeport"
 	"fediversity.eu/yuba/test/sshd"
 )
 
@@ -156,12 +157,9 @@ func TestRun(t *testing.T) {
 		wants(t, err, "nobody-of-this-name", "may not log in")
 	})
 	t.Run("unreachable", func(t *testing.T) {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		must(t, err)
-		l.Close()
 		h := hop
-		h.Address = l.Addr().String()
-		_, err = Run(ctx, []Hop{h}, key, line("true"))
+		h.Address = freeport.Address(t)
+		_, err := Run(ctx, []Hop{h}, key, line("true"))
 		wants(t, err, "spire.example", h.Address, "refused", "check")
 		var e *Error
 		if errors.As(err, &e); e.Started || e.Cut {
