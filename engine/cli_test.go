@@ -274,6 +274,14 @@ func TestStateFromTheEnvironment(t *testing.T) {
 	if d.http.Address != "" || d.store.State() != "" {
 		t.Error("a configuration without a backend has its state in a file")
 	}
+	// Who pushes a state or looks at a lock thinks of the one on the server.
+	for _, c := range []struct {
+		verb, arg string
+		code      int
+	}{{"state push", "terraform.tfstate", 0}, {"state lock", "", 0}, {"force-unlock", "7f0b1f6e-3f0d-4f7c-a0a3-0c9f8d0a7d5e", 1}} {
+		p := d.must(c.code, c.verb, strings.Fields(c.arg)...)
+		has(t, p.out+p.err, "TF_HTTP_ADDRESS is not used", "in a directory without a configuration")
+	}
 }
 
 // What is asked is asked on the standard output, as stock tofu does; an answer

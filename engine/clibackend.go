@@ -8,6 +8,7 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -104,8 +105,15 @@ func (c *cli) loadState(ctx context.Context, e *Engine, root *configs.Module, wo
 			val, _ = val.UnmarkDeep()
 		}
 		kind, config = b.Type, val
-	} else if address := os.Getenv("TF_HTTP_ADDRESS"); c.StateFromEnv && address != "" && s.paths.state == "" && !e.loader.IsConfigDir(configDir) {
-		kind, config = "http", cty.EmptyObjectVal
+	} else if c.StateFromEnv && os.Getenv("TF_HTTP_ADDRESS") != "" && s.paths.state == "" {
+		switch {
+		case !e.loader.IsConfigDir(configDir):
+			kind, config = "http", cty.EmptyObjectVal
+		case slices.Contains([]string{"state push", "state lock", "force-unlock"}, c.verb):
+			// They'd do nothing that could be seen: another state is stored, another one's lock is looked at.
+			diags = diags.Append(tfdiags.Sourceless(tfdiags.Warning, "TF_HTTP_ADDRESS is not used",
+				`The configuration in the working directory has no backend, so its state is in a file. For the state at TF_HTTP_ADDRESS, run this in a directory without a configuration.`))
+		}
 	}
 	planned, err := e.plannedBackend(s.plan)
 	switch {

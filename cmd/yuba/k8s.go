@@ -43,7 +43,12 @@ func stateEnvironment() []variable {
 }
 
 // graphEnvironment is what the graph depends on.
-func graphEnvironment() []variable { return environment()[:3] }
+func graphEnvironment() []variable { return environment()[1:3] }
+
+// without leaves a variable out.
+func without(name string, from []variable) []variable {
+	return slices.DeleteFunc(from, func(v variable) bool { return v.name == name })
+}
 
 // groupFlags say which group is worked on.
 type groupFlags struct {
@@ -125,9 +130,9 @@ func (k *k8sFlags) register(f *flag.FlagSet) {
 	k.lock.register(f)
 }
 
-// graph is the group's graph as settings of an engine.
-func (k *k8sFlags) graph(ctx context.Context, p process) (settings, error) {
-	env, err := k8s.EnvFrom(p.getenv)
+// graph is the group's graph as settings of an engine, for a run that needs this.
+func (k *k8sFlags) graph(ctx context.Context, p process, needs k8s.Needs) (settings, error) {
+	env, err := k8s.EnvFrom(p.getenv, needs)
 	if err != nil {
 		return settings{}, err
 	}
@@ -167,12 +172,12 @@ func (k *k8sFlags) configuration(ctx context.Context, p process, mode engine.Mod
 	if mode == engine.Destroy {
 		return k.teardown(ctx, p)
 	}
-	return k.graph(ctx, p)
+	return k.graph(ctx, p, k8s.NeedsCluster|k8s.NeedsRegistry)
 }
 
 // teardown is the graph of a destroy, which works on what the state holds.
 func (k *k8sFlags) teardown(ctx context.Context, p process) (settings, error) {
-	if _, err := k8s.EnvFrom(p.getenv); err != nil {
+	if _, err := k8s.EnvFrom(p.getenv, k8s.NeedsCluster); err != nil {
 		return settings{}, err
 	}
 	group, err := k.group.read(ctx, nil)
@@ -209,7 +214,7 @@ A node that does not become ready is set back to its last good image; the exit c
 			name:    "k8s destroy",
 			args:    "[FLAGS]",
 			summary: "Remove the group's namespace with all that is in it.",
-			env:     environment(),
+			env:     without("K8S_REGISTRY", environment()),
 			json:    new(engine.JSONStream),
 			about:   "The volumes' claims go with the namespace. The images stay in the registry.",
 			example: "yuba k8s destroy -group=group.json",
@@ -276,7 +281,7 @@ A node that does not become ready is set back to its last good image; the exit c
 					if err := noArgs(args); err != nil {
 						return err
 					}
-					set, err := k.graph(ctx, p)
+					set, err := k.graph(ctx, p, k8s.NeedsRegistry)
 					if err != nil {
 						return err
 					}
@@ -306,7 +311,7 @@ The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPAC
 					if len(args) != 2 {
 						return usagef("an address and an ID are needed")
 					}
-					set, err := k.graph(ctx, p)
+					set, err := k.graph(ctx, p, k8s.NeedsCluster|k8s.NeedsRegistry)
 					if err != nil {
 						return err
 					}
@@ -480,7 +485,7 @@ func k8sExport(f *flag.FlagSet) action {
 			return usagef("one directory is needed")
 		}
 		k := k8sFlags{group: g}
-		set, err := k.graph(ctx, p)
+		set, err := k.graph(ctx, p, k8s.NeedsRegistry)
 		if err != nil {
 			return err
 		}

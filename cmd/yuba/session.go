@@ -4,8 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"net/url"
 	"os"
 	"strconv"
+	"strings"
+	"unicode"
 
 	engine "github.com/opentofu/opentofu/yuba"
 	"golang.org/x/term"
@@ -141,7 +144,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		Interrupts: interrupts,
 		Precious:   map[string][]string{"random_uuid": {"kubernetes_object"}}, // the machine IDs of the nodes
 		Encryption: p.getenv("TF_ENCRYPTION"),
-		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply"},
+		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply", StatePush: at(config.Address) + "yuba state push"},
 	}
 	if !s.view.json && !s.view.concise {
 		o.Events = func(e engine.Event) { display.Event(names.event(e)) }
@@ -154,6 +157,22 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		return nil, err
 	}
 	return opened, nil
+}
+
+// at begins a command line, for another shell, that works on the state at an address. The login is left out.
+func at(address string) string {
+	u, err := url.Parse(address)
+	if err != nil || address == "" {
+		return ""
+	}
+	u.User = nil
+	quoted := u.String()
+	if strings.ContainsFunc(quoted, func(r rune) bool {
+		return !strings.ContainsRune("-._~:/%@,+[]", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
+	}) {
+		quoted = "'" + strings.ReplaceAll(quoted, "'", `'\''`) + "'"
+	}
+	return "TF_HTTP_ADDRESS=" + quoted + " "
 }
 
 // noState is the state of a command that has none.

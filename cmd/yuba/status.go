@@ -60,17 +60,12 @@ plan shows the node as still to do, and the next apply tries what the group file
 
 // clusterEnvironment is what the verbs on the cluster alone read.
 func clusterEnvironment() []variable {
-	return slices.DeleteFunc(graphEnvironment(), func(v variable) bool { return v.name == "K8S_REGISTRY" })
+	return without("K8S_REGISTRY", environment()[:3])
 }
 
 // place is where a group's nodes are.
 func (g *groupFlags) place(ctx context.Context, p process) (group *k8s.Group, namespace string, err error) {
-	env, err := k8s.EnvFrom(func(name string) string {
-		if name == "K8S_REGISTRY" {
-			return "none.invalid" // nothing here asks a registry
-		}
-		return p.getenv(name)
-	})
+	env, err := k8s.EnvFrom(p.getenv, k8s.NeedsCluster)
 	if err != nil {
 		return nil, "", err
 	}

@@ -35,20 +35,33 @@ type Env struct {
 	Namespace string
 }
 
-// EnvFrom reads K8S_REGISTRY and K8S_NAMESPACE with getenv (os.Getenv, as a
-// rule). A variable that is empty counts as unset. It also asks for
-// KUBE_CONFIG_PATH, which only the kubernetes provider reads, so that a run
-// that can't reach the cluster ends before it does anything.
-func EnvFrom(getenv func(string) string) (Env, error) {
+// Needs are what a run does not do without.
+type Needs uint
+
+const (
+	// NeedsCluster is KUBE_CONFIG_PATH. Only the kubernetes provider reads it;
+	// a run that can't reach the cluster ends before it does anything.
+	NeedsCluster Needs = 1 << iota
+	// NeedsRegistry is K8S_REGISTRY, which names the images.
+	NeedsRegistry
+)
+
+// EnvFrom reads K8S_NAMESPACE and what is needed with getenv (os.Getenv, as a
+// rule). A variable that is empty counts as unset. The Registry is empty unless
+// it is needed.
+func EnvFrom(getenv func(string) string, needs Needs) (Env, error) {
 	var errs []error
-	if getenv(envKubeconfig) == "" {
+	if needs&NeedsCluster != 0 && getenv(envKubeconfig) == "" {
 		errs = append(errs, errors.New(envKubeconfig+" is not set: it names the kubeconfig file of the cluster"))
 	}
-	env := Env{Registry: getenv(envRegistry), Namespace: getenv(envNamespace)}
-	if env.Registry == "" {
-		errs = append(errs, errors.New(envRegistry+` is not set: it is the address of the registry that the images go to, such as "registry.example/nodes"`))
-	} else if err := isRegistry(env.Registry); err != nil {
-		errs = append(errs, fmt.Errorf("%s: %w", envRegistry, err))
+	env := Env{Namespace: getenv(envNamespace)}
+	if needs&NeedsRegistry != 0 {
+		env.Registry = getenv(envRegistry)
+		if env.Registry == "" {
+			errs = append(errs, errors.New(envRegistry+` is not set: it is the address of the registry that the images go to, such as "registry.example/nodes"`))
+		} else if err := isRegistry(env.Registry); err != nil {
+			errs = append(errs, fmt.Errorf("%s: %w", envRegistry, err))
+		}
 	}
 	if env.Namespace == "" {
 		env.Namespace = defaultNamespace

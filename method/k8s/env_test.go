@@ -1,6 +1,7 @@
 package k8s
 
 import (
+	"cmp"
 	"errors"
 	"io/fs"
 	"os"
@@ -13,17 +14,20 @@ func TestEnvFrom(t *testing.T) {
 	for _, c := range []struct {
 		name  string
 		vars  map[string]string
+		needs Needs // all, if none
 		want  Env
 		wants []string // all in the error
 	}{
 		{name: "all", vars: map[string]string{"KUBE_CONFIG_PATH": "k", "K8S_REGISTRY": "r.example", "K8S_NAMESPACE": "prod"}, want: Env{"r.example", "prod"}},
 		{name: "namespace unset", vars: map[string]string{"KUBE_CONFIG_PATH": "k", "K8S_REGISTRY": "r.example"}, want: Env{"r.example", "fediversity"}},
 		{name: "nothing set", wants: []string{"KUBE_CONFIG_PATH is not set", "K8S_REGISTRY is not set"}},
+		{name: "cluster not needed", needs: NeedsRegistry, vars: map[string]string{"K8S_REGISTRY": "r.example"}, want: Env{"r.example", "fediversity"}},
+		{name: "registry not needed", needs: NeedsCluster, vars: map[string]string{"KUBE_CONFIG_PATH": "k", "K8S_REGISTRY": "https://x"}, want: Env{"", "fediversity"}},
 		{name: "empty is unset", vars: map[string]string{"KUBE_CONFIG_PATH": "", "K8S_REGISTRY": "r.example"}, wants: []string{"KUBE_CONFIG_PATH is not set"}},
 		{name: "bad namespace", vars: map[string]string{"KUBE_CONFIG_PATH": "k", "K8S_REGISTRY": "r.example", "K8S_NAMESPACE": "a_b"}, wants: []string{`K8S_NAMESPACE: "a_b" is not a DNS label`}},
 	} {
 		t.Run(c.name, func(t *testing.T) {
-			got, err := EnvFrom(func(key string) string { return c.vars[key] })
+			got, err := EnvFrom(func(key string) string { return c.vars[key] }, cmp.Or(c.needs, NeedsCluster|NeedsRegistry))
 			if (err != nil) != (c.wants != nil) || got != c.want {
 				t.Errorf("got %v, %v", got, err)
 			}
@@ -76,7 +80,7 @@ func TestRegistry(t *testing.T) {
 // TestRegistryPasswordIsNotShown: errors end in the logs of CI jobs.
 func TestRegistryPasswordIsNotShown(t *testing.T) {
 	for _, s := range []string{"user:hunter2@registry.example", "https://user:hunter2@registry.example"} {
-		_, err := EnvFrom(func(key string) string { return map[string]string{"KUBE_CONFIG_PATH": "k", "K8S_REGISTRY": s}[key] })
+		_, err := EnvFrom(func(key string) string { return map[string]string{"KUBE_CONFIG_PATH": "k", "K8S_REGISTRY": s}[key] }, NeedsRegistry)
 		if err == nil || strings.Contains(err.Error(), "hunter2") || !strings.Contains(err.Error(), "REGISTRY_AUTH_FILE") {
 			t.Errorf("got %v", err)
 		}

@@ -573,11 +573,24 @@ func TestDestroyNeedsOnlyTheCluster(t *testing.T) {
 			n.(map[string]any)["image"] = map[string]any{"archive": "gone.tar"}
 		}
 	})
+	delete(w.Env, "K8S_REGISTRY")
 	w.Must(0, "k8s", "destroy", "-auto-approve")
 	w.Unchanged()
 	if got := w.Must(0, "state", "list").Stdout; got != "" {
 		t.Errorf("the state still has:\n%s", got)
 	}
+}
+
+// A job that runs for strangers has no kubeconfig and no address of a state.
+func TestLookingAtTheGraphNeedsNoSecret(t *testing.T) {
+	t.Parallel()
+	w := world.New(t)
+	w.Group(node("web", "one"))
+	delete(w.Env, "KUBE_CONFIG_PATH")
+	delete(w.Env, "TF_HTTP_ADDRESS")
+	w.Must(0, "k8s", "validate")
+	w.Must(0, "k8s", "export", "graph")
+	says(t, w.Must(1, "k8s", "plan"), "KUBE_CONFIG_PATH is not set")
 }
 
 // plain is an object as somebody would have written it.

@@ -218,13 +218,14 @@ func TestSecretsStaySecret(t *testing.T) {
 	// The state server dies in the middle of an apply.
 	w.Group(world.Node{Name: "web", Image: lab.Image{Content: "three", ReadyAfter: 3 * time.Second}})
 	w.Env["TF_LOG"] = "trace"
-	secret.Run(t, w, 1, func(said *world.Text) {
+	dead := secret.Run(t, w, 1, func(said *world.Text) {
 		world.Eventually(t, "rollout", func() bool { return strings.Contains(said.String(), ": 0/1 ready") })
 		if err := server.Cmd.Process.Kill(); err != nil {
 			t.Fatal(err)
 		}
 	}, "k8s", "apply", "-auto-approve")
 	delete(w.Env, "TF_LOG")
+	says(t, dead, "TF_HTTP_ADDRESS="+w.Env["TF_HTTP_ADDRESS"]+" yuba state push errored.tfstate") // also from another shell
 	errored := filepath.Join(w.Dir, "errored.tfstate")
 	secret.Files(t, errored, server.Log)
 	server = world.StartStateServer(t, states, "-users="+users, "-tls-cert="+cert, "-tls-key="+key,
