@@ -3,6 +3,7 @@ package engine
 import (
 	"fmt"
 	"os"
+	"regexp"
 	"strings"
 
 	"github.com/hashicorp/hcl/v2"
@@ -104,6 +105,12 @@ const noOutputs = "No outputs found"
 // whether to apply. The rest is this package's (input.go).
 const notAsked = "error asking for approval: "
 
+// OpenTofu's hints that hold with this program, too: verbs with its flags.
+var (
+	hint      = regexp.MustCompile("([`\"])tofu ((?:plan|apply|destroy|refresh|console|import|output|show|graph|validate|state (?:list|show|rm|mv|pull|push))\\b)")
+	stateHint = regexp.MustCompile("([`\"])tofu (state (?:list|show|rm|mv|pull|push)\\b)")
+)
+
 // ours puts this program's commands into OpenTofu's hints.
 func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 	c := t.opts.Commands
@@ -113,10 +120,14 @@ func (t *tty) ours(diags tfdiags.Diagnostics) tfdiags.Diagnostics {
 		"`tofu apply`", "`"+c.Apply+"`",
 		`please call the "force-unlock" command`, `please call "`+c.ForceUnlock+`"`,
 	)
+	hints := hint
+	if t.opts.stock == nil {
+		hints = stateHint // the graph is a program's, which has verbs of its own
+	}
 	out := make(tfdiags.Diagnostics, 0, len(diags))
 	for _, d := range diags {
 		desc := d.Description()
-		detail := r.Replace(desc.Detail)
+		detail := hints.ReplaceAllString(r.Replace(desc.Detail), "${1}yuba $2")
 		if desc.Summary == noOutputs && t.opts.stock == nil {
 			detail = "The state has no outputs. " + quoted(c.Apply) + " puts them there."
 		}

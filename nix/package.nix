@@ -63,8 +63,13 @@ buildGoModule {
   '';
 
   nativeBuildInputs = [ installShellFiles ];
-  # When it is built for another kind of machine, the program can't print them.
-  postInstall = lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
+  # The pages that help and errors refer to. When it is built for another kind of machine, the
+  # program can't print completions and manual pages.
+  postInstall = ''
+    mkdir -p $out/share/doc/yuba
+    cp -r README.md docs $out/share/doc/yuba/
+  ''
+  + lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
     installShellCompletion --cmd yuba \
       --bash <($out/bin/yuba completion bash) \
       --fish <($out/bin/yuba completion fish) \

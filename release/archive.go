@@ -75,6 +75,24 @@ func documents(programs []*program, date time.Time) ([]entry, error) {
 	return out, nil
 }
 
+// manual is the README and the pages that it, the help and error messages refer to, from the
+// project's folder.
+func manual() ([]entry, error) {
+	pages, err := filepath.Glob("docs/*.md")
+	if err != nil || len(pages) == 0 {
+		return nil, errors.Join(errors.New("there is no docs/*.md: run it in the project's folder"), err)
+	}
+	var out []entry
+	for _, page := range append(pages, "README.md") {
+		data, err := os.ReadFile(page)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, entry{"share/doc/yuba/" + filepath.ToSlash(page), data, 0o644})
+	}
+	return out, nil
+}
+
 // writeArchive writes a tar of the program and further files, below one folder
 // of the program's name.
 func writeArchive(to string, p *program, date time.Time, entries []entry) (err error) {

@@ -16,6 +16,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"time"
 )
@@ -56,6 +57,10 @@ func publish(dir, version string, date time.Time) error {
 	if err != nil {
 		return err
 	}
+	pages, err := manual()
+	if err != nil {
+		return err
+	}
 	var names []string
 	for _, p := range programs {
 		licences, err := licenceFiles(p.packages)
@@ -71,7 +76,7 @@ func publish(dir, version string, date time.Time) error {
 			return err
 		}
 		archive := p.name() + ".tar.gz"
-		if err := writeArchive(filepath.Join(dir, archive), p, date, append(append([]entry{{"sbom.cdx.json", bom, 0o644}}, licences...), extras...)); err != nil {
+		if err := writeArchive(filepath.Join(dir, archive), p, date, slices.Concat([]entry{{"sbom.cdx.json", bom, 0o644}}, licences, extras, pages)); err != nil {
 			return err
 		}
 		names = append(names, p.name(), sbom, archive)

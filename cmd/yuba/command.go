@@ -141,8 +141,8 @@ const aboutYuba = "Deploys groups of NixOS nodes to Kubernetes, with its state w
 	"OpenTofu configuration of the providers that are linked into it."
 
 func overview(w io.Writer) error {
-	_, err := io.WriteString(w, "Usage: yuba COMMAND [FLAGS] [ARGUMENTS]\n\n"+aboutYuba+"\n\nCommands:\n"+
-		list("")+"\n'yuba COMMAND -h' explains a command, with an example.\n")
+	_, err := io.WriteString(w, "Usage: yuba [-chdir=DIR] COMMAND [FLAGS] [ARGUMENTS]\n\n"+aboutYuba+"\n\nCommands:\n"+
+		list("")+"\n-chdir=DIR works in another directory. 'yuba COMMAND -h' explains a command, with an example.\n")
 	return err
 }
 

@@ -54,7 +54,7 @@ type viewFlags struct {
 }
 
 func (v *viewFlags) register(f *flag.FlagSet) {
-	f.BoolVar(&v.json, "json", false, "print OpenTofu's machine-readable stream")
+	f.BoolVar(&v.json, "json", false, "print OpenTofu's machine-readable form")
 	f.BoolVar(&v.noColor, "no-color", false, "print without colour, as with NO_COLOR in the environment")
 	f.BoolVar(&v.compactWarnings, "compact-warnings", false, "show warnings by their summary only")
 	f.BoolVar(&v.showSensitive, "show-sensitive", false, "show sensitive values")

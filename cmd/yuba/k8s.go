@@ -30,7 +30,7 @@ func environment() []variable {
 		{"SSH_PRIVATE_KEY_FILE", "private key for the spire node, when the group has one"},
 		{"SSH_USER, SSH_NODES", "user there; JSON with user, port, hostKeys and options by host"},
 		{"K8S_SPIRE_API_SERVER", "URL of the API server as the spire node reaches it (default: the kubeconfig's)"},
-	}, stateEnvironment()...)
+	}, append(stateEnvironment(), logEnvironment()...)...)
 }
 
 // stateEnvironment is what the verbs on the state read.
@@ -40,6 +40,11 @@ func stateEnvironment() []variable {
 		{"TF_HTTP_*", "login, locks and certificates, as stock tofu has them"},
 		{"TF_ENCRYPTION", "encryption of the state and of saved plans"},
 	}
+}
+
+// logEnvironment is what everything reads that runs a provider.
+func logEnvironment() []variable {
+	return []variable{{"TF_LOG", "trace, debug, info, warn or error: log to the standard error, or to the file TF_LOG_PATH"}}
 }
 
 // graphEnvironment is what the graph depends on.
@@ -302,8 +307,10 @@ A node that does not become ready is set back to its last good image; the exit c
 			env:     environment(),
 			json:    new(engine.JSONStream),
 			about: `An apply adopts objects that exist by itself; import is for looking at what it would change first.
-The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPACE,name=NAME.`,
-			example: "yuba k8s import kubernetes_object.claim_web apiVersion=v1,kind=PersistentVolumeClaim,namespace=fediversity,name=web-state",
+The ID of a kubernetes_object is apiVersion=VERSION,kind=KIND,namespace=NAMESPACE,name=NAME. A claim is better left to the
+apply: one that was imported is planned to be replaced, with its volume, where its class is another one.`,
+			example: "yuba k8s import random_uuid.node_web 7f0b1f6e-3f0d-4f7c-a0a3-0c9f8d0a7d5e\n" +
+				"yuba k8s import kubernetes_object.deployment_web apiVersion=apps/v1,kind=Deployment,namespace=fediversity,name=web",
 			setup: func(f *flag.FlagSet) action {
 				var k k8sFlags
 				k.register(f)

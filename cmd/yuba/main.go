@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"runtime"
 	"runtime/debug"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -160,6 +161,9 @@ func run(ctx context.Context, args []string, p process) int {
 	if cmd == nil {
 		return report(p, &command{}, nil, overview(p.stdout))
 	}
+	if before, after := misplaced(rest); before != "" {
+		return report(p, cmd, rest, usagef("-chdir stands before the command: yuba %s %s", before, strings.Join(append(strings.Fields(cmd.name), after...), " ")))
+	}
 	flags := flag.NewFlagSet("yuba "+cmd.name, flag.ContinueOnError)
 	flags.SetOutput(io.Discard) // its own reports lack the program's manners
 	action := cmd.setup(flags)
@@ -181,6 +185,19 @@ func run(ctx context.Context, args []string, p process) int {
 		return report(p, cmd, rest, usageError{err})
 	}
 	return report(p, cmd, rest, action(ctx, p, words))
+}
+
+// misplaced finds a -chdir behind the command, and gives it and the other arguments.
+func misplaced(args []string) (chdir string, others []string) {
+	for i, a := range args {
+		if a == "--" {
+			break
+		}
+		if name, _, _ := strings.Cut(strings.TrimLeft(a, "-"), "="); name == "chdir" && a[0] == '-' {
+			return "-" + strings.TrimLeft(a, "-"), slices.Concat(args[:i], args[i+1:])
+		}
+	}
+	return "", nil
 }
 
 // parse sets the flags, which may stand before, between and after the words,
@@ -218,9 +235,10 @@ func report(p process, cmd *command, args []string, err error) int {
 			return 1
 		}
 	}
-	fmt.Fprintf(p.stderr, "%s: %v\n", strings.TrimSpace("yuba "+cmd.name), err)
+	name := strings.TrimSpace("yuba " + cmd.name)
+	fmt.Fprintf(p.stderr, "%s: %v\n", name, err)
 	if errors.As(err, &usage) {
-		fmt.Fprintf(p.stderr, "See 'yuba %s -h'.\n", cmd.name)
+		fmt.Fprintf(p.stderr, "See '%s -h'.\n", name)
 	}
 	return 1
 }

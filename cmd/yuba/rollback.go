@@ -16,6 +16,7 @@ func k8sRollback(f *flag.FlagSet) action {
 	var g groupFlags
 	g.register(f)
 	approve := f.Bool("auto-approve", false, "do not ask before changing anything")
+	noColor := f.Bool("no-color", false, "print without colour, as with NO_COLOR in the environment")
 	timeout := f.Duration("timeout", 0, "how long the pod may take to become ready, a `duration` such as 5m\n(default: rolloutTimeout of the group)")
 	return func(ctx context.Context, p process, args []string) error {
 		group, namespace, node, err := g.node(ctx, p, args)
@@ -28,7 +29,7 @@ func k8sRollback(f *flag.FlagSet) action {
 		} else if *timeout > 0 {
 			within = *timeout
 		}
-		display := p.display(viewFlags{})
+		display := p.display(viewFlags{noColor: *noColor})
 		defer display.Close()
 		c, err := p.cluster(kubernetes.WithPersistence(group.Persistence), kubernetes.WithProgress(func(_, name, message string) { display.Message(name, message) }))
 		if err != nil {

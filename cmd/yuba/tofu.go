@@ -223,7 +223,7 @@ names another one. See docs/tofu.md for what differs from stock tofu.`
 	approve := onOff("auto-approve", "do not ask before changing anything")
 	dry := onOff("dry-run", "only print what would be done")
 	missing := onOff("allow-missing", "exit with 0 when there is no such object")
-	return []command{
+	all := []command{
 		stockCommand("plan", "[FLAGS]", "Show what an apply would change.", where+`
 
 Exit codes with -detailed-exitcode: 0 nothing to do, 1 error, 2 there are changes.`, "yuba -chdir=infra plan -out=tofu.plan",
@@ -275,7 +275,7 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 			"A state with another lineage or a lower serial than the stored one is refused, unless -force.\n\n"+stateWhere, "yuba state push errored.tfstate",
 			varFlags, viewsFlags, stockLockFlags, onOff("force", "store it whatever the lineage and serial of the stored one")),
 		stockCommand("state replace-provider", "[FLAGS] FROM TO", "Give objects in the state another provider.", stateWhere,
-			"yuba state replace-provider hashicorp/random registry.example.org/acme/random",
+			"yuba state replace-provider registry.terraform.io/hashicorp/random registry.opentofu.org/hashicorp/random",
 			varFlags, ignoreVersionFlag, viewsFlags, approve, stockLockFlags, stateFlag),
 		stockCommand("taint", "[FLAGS] ADDRESS", "Mark an object so that the next apply replaces it.", stateWhere, "yuba taint random_uuid.x",
 			varFlags, ignoreVersionFlag, viewsFlags, missing, stockLockFlags, stateFileFlags),
@@ -315,6 +315,25 @@ is missing. Flags that say how to install something have no effect.
 		stockCommand("get", "[FLAGS]", "Check that the modules are there.", "They are read from where they lie, so nothing is fetched.\n\n"+where, "yuba get",
 			varFlags, viewsFlags, onOff("update", "without effect"), testDirFlag),
 	}
+	for i := range all {
+		if all[i].name != "fmt" && all[i].name != "metadata functions" { // they look at no configuration's values
+			all[i].env = tofuEnvironment()
+		}
+	}
+	return all
+}
+
+// tofuEnvironment is what the verbs on any configuration read.
+func tofuEnvironment() []variable {
+	return slices.Concat([]variable{
+		{"KUBE_CONFIG_PATH", "kubeconfig file, for fediversity/kubernetes"},
+		{"REGISTRY_AUTH_FILE", "credentials of registries, for fediversity/oci"},
+	}, stateEnvironment(), []variable{
+		{"TF_VAR_NAME", "value of the input variable NAME"},
+		{"TF_WORKSPACE", "the workspace"},
+		{"TF_INPUT", "false never asks"},
+		{"TF_CLI_ARGS", "further arguments; TF_CLI_ARGS_plan for plan alone, and so on"},
+	}, logEnvironment())
 }
 
 const stateWhere = `The state is the one of the configuration in the working directory. Where there is no configuration, it is
@@ -332,7 +351,7 @@ var aliases = map[string]string{
 // instead.
 var absent = map[string]string{
 	"test":           "test files are not read; 'yuba validate' checks the configuration, and checks, preconditions and postconditions are part of each plan",
-	"login":          "there is no registry and no cloud to log in to; the login of the state's server is in the backend block or in TF_HTTP_USERNAME and TF_HTTP_PASSWORD",
+	"login":          "nothing is downloaded from a registry of providers, so there is nothing to log in to; the login of a registry of images is in the file that REGISTRY_AUTH_FILE names, that of the state's server in TF_HTTP_USERNAME and TF_HTTP_PASSWORD or the backend block",
 	"logout":         "nothing is kept to log out from",
 	"push":           "stock tofu has it no longer, either; 'yuba state push' stores a state",
 	"providers lock": "providers are linked into yuba, so there is nothing to lock",

@@ -74,7 +74,7 @@ func ListenAndServe(ctx context.Context, cfg Config) error {
 	tcp, ok := ln.Addr().(*net.TCPAddr)
 	local := ok && tcp.IP.IsLoopback()
 	if opts.Auth == nil && !local && !cfg.AllowAnonymous {
-		return fmt.Errorf("state server: %s is not a loopback address, and without users everyone who reaches it could read and write the states: name a users file, or allow it explicitly", cfg.Listen)
+		return fmt.Errorf("state server: %s is not a loopback address, and without users everyone who reaches it could read and write the states: name a users file (-users), or allow it (-allow-anonymous)", cfg.Listen)
 	}
 	srv, err := New(opts)
 	if err != nil {

@@ -56,6 +56,7 @@ func TestPackage(t *testing.T) {
 			t.Errorf("the completion of %s is not what yuba prints", shell)
 		}
 	}
+	read(t, out, "share/doc/yuba/docs", "k8s.md")
 	for _, page := range []string{"yuba.1", "yuba-k8s-apply.1", "yuba-state-serve.1"} {
 		if !strings.HasPrefix(read(t, out, "share/man/man1", page), ".TH ") {
 			t.Errorf("%s is no manual page", page)

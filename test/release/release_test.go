@@ -309,7 +309,7 @@ func checkArchive(t *testing.T, program string, b bill) {
 		}
 	}
 	for _, want := range []string{
-		"bin/yuba", "sbom.cdx.json", "share/man/man1/yuba.1", "share/man/man1/yuba-k8s-apply.1", "licenses/std/LICENSE",
+		"bin/yuba", "sbom.cdx.json", "share/man/man1/yuba.1", "share/man/man1/yuba-k8s-apply.1", "share/doc/yuba/README.md", "share/doc/yuba/docs/k8s.md", "licenses/std/LICENSE",
 		"share/bash-completion/completions/yuba", "share/zsh/site-functions/_yuba", "share/fish/vendor_completions.d/yuba.fish",
 	} {
 		if !names[top+"/"+want] {
