@@ -81,7 +81,7 @@ func TestUsageErrors(t *testing.T) {
 		"k8s aply":                             `did you mean "apply"?`,
 		"verison":                              `did you mean "version"?`,
 		"k8s plan -colour":                     "-colour",
-		"k8s plan -chdir=infra -json":          "yuba -chdir=infra k8s plan -json",
+		"k8s plan -chdir=infra -destroy":       "yuba -chdir=infra k8s plan -destroy",
 		"plan --chdir=infra":                   "yuba -chdir=infra plan",
 		"k8s plan web":                         `unexpected argument "web"`,
 		"k8s plan -parallelism=0":              "1 or more",

@@ -3,6 +3,7 @@ package minimal
 import (
 	"os"
 	"os/exec"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -50,6 +51,36 @@ func TestPages(t *testing.T) {
 				t.Errorf("%s.md: block %d of YAML: %v", page, i+1, err)
 			}
 			lines(t, v, false)
+		}
+	}
+}
+
+// The configurations on the pages are complete, and formatted.
+func TestConfigurationsOfPages(t *testing.T) {
+	t.Parallel()
+	for _, page := range []string{"providers", "migrate"} {
+		data, err := os.ReadFile("../../docs/" + page + ".md")
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks := regexp.MustCompile("(?s)```hcl\n(.*?)```").FindAllSubmatch(data, -1)
+		if len(blocks) == 0 {
+			t.Errorf("%s.md has no configuration", page)
+		}
+		for _, block := range blocks {
+			dir := t.TempDir()
+			for name, content := range map[string][]byte{"main.tf": block[1], "web.yaml": []byte("{apiVersion: v1, kind: ConfigMap, metadata: {name: web}}\n")} {
+				if err := os.WriteFile(filepath.Join(dir, name), content, 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			for _, args := range [][]string{{"validate"}, {"fmt", "-check"}} {
+				cmd := exec.Command(world.Program(t), append([]string{"-chdir=" + dir}, args...)...)
+				cmd.Env = []string{"TF_HTTP_ADDRESS=http://127.0.0.1:1/state"}
+				if r := world.Run(t, cmd); r.Code != 0 {
+					t.Errorf("%s.md, %q: %v", page, args, r)
+				}
+			}
 		}
 	}
 }
