@@ -44,8 +44,11 @@ var errNotOurs = errors.New("other field managers own the image of its template"
 // it again changes nothing. Of a Deployment of which we own nothing it is empty
 // but for its name.
 func ownPart(live client.Object, manager string) client.Object {
-	part, _ := ownership.Project(live, ownership.Owned(live, manager))
-	own, _ := part.(client.Object)
+	var own client.Object
+	if tree := ownership.Owned(live, manager); tree != nil { // an empty one would be all
+		part, _ := ownership.Project(live, tree)
+		own, _ = part.(client.Object)
+	}
 	conf, meta := maps.Clone(own), maps.Clone(metaOf(own))
 	if conf == nil {
 		conf = client.Object{}
@@ -147,19 +150,38 @@ func hasImages(template client.Object) bool {
 	return len(list) > 0 && len(images(template)) == len(list)
 }
 
-// remember records the template of a Deployment whose rollout is complete: what
-// of it is ours.
+// goodTemplate is what of a Deployment's template is a way back: what is ours.
+// Of a Deployment of which we own nothing it is all: others have made it.
+func goodTemplate(live client.Object, manager string) client.Object {
+	if ownership.Owned(live, manager) != nil {
+		return templateOf(ownPart(live, manager))
+	}
+	template := maps.Clone(templateOf(live))
+	if meta, ok := template["metadata"].(client.Object); ok {
+		meta = maps.Clone(meta)
+		delete(meta, "creationTimestamp")
+		template["metadata"] = meta
+	}
+	return template
+}
+
+// remember records the template of a Deployment whose rollout is complete. One
+// without pods has shown nothing of its template.
 func remember(ctx context.Context, c *client.Client, live client.Object) error {
-	template := templateOf(ownPart(live, c.FieldManager()))
+	if rollout.Replicas(live) == 0 {
+		return nil
+	}
+	template := goodTemplate(live, c.FieldManager())
 	if !hasImages(template) {
 		return errNotOurs
 	}
 	return record(ctx, c, live, template)
 }
 
-// rememberBefore records what a Deployment of ours runs before another template
-// takes its place, when it is complete and nobody has seen to it: the process
-// that waited for it was killed, or it took longer than it might.
+// rememberBefore records what a Deployment runs before another template takes
+// its place, when it is complete and nobody has seen to it: the process that
+// waited for it was killed, or it took longer than it might, or others have made
+// it: should our first one fail, this is the way back.
 func rememberBefore(ctx context.Context, c *client.Client, namespace, name string) error {
 	live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name)
 	if apierrors.IsNotFound(err) {
@@ -168,42 +190,16 @@ func rememberBefore(ctx context.Context, c *client.Client, namespace, name strin
 	if err != nil {
 		return err
 	}
-	if !rollout.Complete(live) || rollout.Replicas(live) == 0 || setBackNote(live) != "" {
+	if metaString(live, "deletionTimestamp") != "" || !rollout.Complete(live) || rollout.Replicas(live) == 0 || setBackNote(live) != "" {
 		return nil
+	}
+	template := goodTemplate(live, c.FieldManager())
+	if !hasImages(template) {
+		return nil // what others have changed of ours never counts
 	}
 	known, err := lastGood(ctx, c, namespace, metaString(live, "uid"))
-	if err != nil {
+	if err != nil || ownership.Equal(template, known) {
 		return err
-	}
-	// What others have changed is not ours, and never counts.
-	if own := templateOf(ownPart(live, c.FieldManager())); !hasImages(own) || ownership.Equal(own, known) {
-		return nil
-	}
-	return remember(ctx, c, live)
-}
-
-// rememberForeign records the whole template of a Deployment that others have
-// made and that is about to be adopted, if its rollout is complete: should our
-// first one fail, this is the way back.
-func rememberForeign(ctx context.Context, c *client.Client, namespace, name string) error {
-	live, err := c.Get(ctx, client.Builtin("apps/v1", "Deployment"), namespace, name)
-	if apierrors.IsNotFound(err) {
-		return nil
-	}
-	if err != nil {
-		return err
-	}
-	if metaString(live, "deletionTimestamp") != "" || ownership.Owned(live, c.FieldManager()) != nil || !rollout.Complete(live) || rollout.Replicas(live) == 0 {
-		return nil
-	}
-	template := maps.Clone(templateOf(live))
-	if meta, ok := template["metadata"].(client.Object); ok {
-		meta = maps.Clone(meta)
-		delete(meta, "creationTimestamp")
-		template["metadata"] = meta
-	}
-	if !hasImages(template) {
-		return nil
 	}
 	return record(ctx, c, live, template)
 }

@@ -70,7 +70,7 @@ func (r *objectResource) create(ctx context.Context, c *client.Client, x *applie
 		if err == nil {
 			x.kind = k
 			if isDeployment(k) {
-				if err := rememberForeign(ctx, c, x.id.namespace, x.id.name); err != nil && !apierrors.IsForbidden(err) {
+				if err := rememberBefore(ctx, c, x.id.namespace, x.id.name); err != nil && !apierrors.IsForbidden(err) {
 					return nil, nil, fmt.Errorf("recording what ran before: %w", err)
 				}
 			}

@@ -472,6 +472,8 @@ func (c *Cluster) await(ctx context.Context, deployment client.Object, within ti
 	t.generation, _ = generationOf(deployment)
 	out := s.wait(ctx, s.client, mirror, t)
 	switch {
+	case out.hasNoPod():
+		return fmt.Errorf("%s, but somebody scaled it to 0 pods: scale it to 1, or apply, which does", so)
 	case out.err == nil && out.verdict.State == rollout.Done:
 		return nil
 	case ctx.Err() != nil:

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// lookTime is how long a verdict that is due waits for an API server that is
-	// away: longer than HTTP/2 takes to notice that a connection is dead (45 s).
+	// lookTime is how long a verdict that is due waits at least for an API server
+	// that is away: longer than HTTP/2 takes to notice that a connection is dead (45 s).
 	lookTime = time.Minute
 	// recordTime is the same for the record of a rollout that is complete.
 	recordTime = time.Minute

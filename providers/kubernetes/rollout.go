@@ -188,6 +188,11 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 			"It was: "+out.why()+"\nThe Deployment keeps what was applied. The next apply waits for it again.")
 		return state, false
 	}
+	if out.err != nil {
+		diags.AddError("It is not known whether the rollout of "+t.label()+" is complete",
+			out.why()+"\n\nNothing was set back, because nobody could look: the Deployment keeps what was applied. The next apply waits for it again.")
+		return state, false
+	}
 	summary := "The rollout of " + t.label() + " failed"
 	switch {
 	case out.expired:
@@ -207,6 +212,12 @@ type outcome struct {
 	err     error         // the cluster could not be looked at
 	early   time.Duration // after which it was given up, when that is before its time
 	inside  []string      // what the pod says of itself
+}
+
+// hasNoPod says that a rollout is complete for want of pods: somebody has scaled
+// the Deployment to none.
+func (o outcome) hasNoPod() bool {
+	return o.err == nil && o.verdict.State == rollout.Done && rollout.Replicas(o.live) == 0
 }
 
 func (o outcome) why() string {
@@ -329,7 +340,7 @@ func (r *session) confirm(ctx context.Context, c *client.Client, m *sharedMirror
 	switch {
 	case err != nil:
 		return outcome{}, err
-	case now.verdict.State == rollout.Failed:
+	case now.verdict.State != rollout.Waiting:
 		return now, nil
 	case now.verdict.State == rollout.Waiting && v.Stuck != "" && now.verdict.Stuck == v.Stuck && !now.verdict.Held:
 		now.verdict.State = rollout.Failed
@@ -359,7 +370,13 @@ func (r *session) look(ctx context.Context, c *client.Client, m *sharedMirror, t
 		}
 		s = warned(m, m.related.explain(ctx, s))
 	}
-	out := outcome{verdict: rollout.Deployment(s, t.uid, t.generation)}
+	generation := t.generation
+	if spec, _ := ownPart(live, c.FieldManager())["spec"].(client.Object); spec["replicas"] != nil && rollout.Replicas(live) == 0 {
+		// It is what was applied that asks for no pod, whoever has changed it since.
+		now, _ := generationOf(live)
+		generation = max(generation, now)
+	}
+	out := outcome{verdict: rollout.Deployment(s, t.uid, generation)}
 	if out.verdict.State == rollout.Done {
 		out.live = live
 	}
@@ -386,11 +403,15 @@ func selectorOf(d client.Object) string {
 
 // lastLook judges a rollout whose time is over by what is there now, and not by
 // a copy: it may have been complete for as long as nobody could see it. An API
-// server that is away at this moment is waited for a little.
+// server that is away at this moment is waited for, as long as a pod may take: a
+// node is neither taken for well nor set back unseen.
 func (r *session) lastLook(ctx context.Context, c *client.Client, m *sharedMirror, t target, last outcome) outcome {
 	var out outcome
-	err := patiently(ctx, lookTime, func(ctx context.Context) (err error) {
+	err := patiently(ctx, max(lookTime, t.timeout), func(ctx context.Context) (err error) {
 		out, err = r.look(ctx, c, m, t)
+		if client.Transient(err) {
+			r.progress(t.namespace, t.name, t.phase+"its time is over, and nobody could look yet: "+err.Error())
+		}
 		return err
 	})
 	if err != nil {
@@ -467,6 +488,8 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 	back := r.wait(ctx, c, m, t)
 	now := "The Deployment was set back to the last image whose rollout was complete, " + image
 	switch {
+	case back.hasNoPod():
+		return now + ", but asks for no pod: nothing shows whether that is ready."
 	case back.err == nil && back.verdict.State == rollout.Done:
 		return now + ", and that is ready again."
 	case ctx.Err() != nil:

@@ -8,7 +8,9 @@ import (
 )
 
 // Deployment judges whether the Deployment of the given uid runs what its spec
-// says, at the given generation or a later one.
+// says, at the given generation or a later one. One that asks for no pod at that
+// generation was applied so; one that does so later was scaled by somebody, and
+// nothing shows then whether what was applied runs.
 //
 // progressDeadlineSeconds is not looked at: the operator's own time rules.
 func Deployment(s Snapshot, uid string, generation int64) Verdict {
@@ -59,7 +61,8 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 			worst = pv
 		}
 	}
-	complete := allReady(d, desired)
+	scaled := desired == 0 && v.Generation > generation
+	complete := allReady(d, desired) && !scaled
 	if complete && len(old) == 0 && (desired == 0 || current != nil) {
 		v.State, v.Message = Done, fmt.Sprintf("%d/%d ready", desired, desired)
 		return v
@@ -77,6 +80,9 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 	case field.Bool(d, "spec", "paused"):
 		v.Stuck = "paused"
 		add("the Deployment is paused", "spec.paused is true: the deployment controller makes no pods; resume it")
+	case scaled:
+		v.Stuck = "scaled to 0"
+		add("somebody scaled it to 0 pods", fmt.Sprintf("spec.replicas is 0 at generation %d, and was not at generation %d, which was applied: scale it to 1, or apply again, which does", v.Generation, generation))
 	case worst.message != "":
 		v.Stuck, v.Held, v.Pod = worst.stuck, worst.held, worst.name
 		add(worst.message, worst.detail...)

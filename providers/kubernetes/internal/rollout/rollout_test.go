@@ -92,6 +92,10 @@ func TestDeployment(t *testing.T) {
 		"scaled to nothing": {
 			spec: `{"replicas":0}`, status: `{"observedGeneration":2}`, state: Done, message: "0/0 ready",
 		},
+		"scaled to nothing after it was applied": {
+			spec: `{"replicas":0}`, status: `{"observedGeneration":3}`, edits: []edit{func(s *Snapshot) { s.Deployment["metadata"].(Object)["generation"] = int64(3) }},
+			message: "0/0 ready: somebody scaled it to 0 pods", detail: "spec.replicas is 0 at generation 3", stuck: true,
+		},
 		"not yet observed": {
 			status: `{"observedGeneration":1,"replicas":1,"updatedReplicas":1,"readyReplicas":1,"availableReplicas":1}`, edits: []edit{one(readyPod)},
 			message: "waiting for the deployment controller",
