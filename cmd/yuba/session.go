@@ -142,7 +142,10 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
 		Parallelism: s.parallelism, Input: s.input && !s.stdinTaken && p.mayAsk(),
 		Interrupts: interrupts,
-		Precious:   map[string][]string{"random_uuid": {"kubernetes_object"}}, // the machine IDs of the nodes
+		Precious: map[string][]string{
+			"random_uuid":     {"kubernetes_object"}, // the machine IDs of the nodes
+			"spire_namespace": {"spire_handoff"},     // that there is something to take back
+		},
 		Encryption: p.getenv("TF_ENCRYPTION"),
 		Commands:   engine.Commands{Plan: "yuba k8s plan", Apply: "yuba k8s apply", StatePush: at(config.Address) + "yuba state push"},
 	}

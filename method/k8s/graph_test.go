@@ -414,7 +414,8 @@ func evaluate(t *testing.T, g *Group, files map[string][]byte) evaluated {
 			"data": cty.ObjectVal(map[string]cty.Value{"spire_server": cty.ObjectVal(map[string]cty.Value{"this": cty.ObjectVal(map[string]cty.Value{
 				"machine_id": cty.StringVal("machine-of-spire"), "bundle": cty.StringVal("bundle-of-spire"),
 			})})}),
-			"each": cty.ObjectVal(each),
+			"spire_namespace": cty.ObjectVal(map[string]cty.Value{"this": cty.ObjectVal(map[string]cty.Value{"name": cty.StringVal("namespace-of-spire")})}),
+			"each":            cty.ObjectVal(each),
 		},
 	}
 
@@ -500,8 +501,8 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 	nodes := g.EnabledNodes()
 	// runtime class, locals, images, the look at them, provider, namespace, policy, three outputs
 	want := 10 + 4*len(nodes)
-	if g.Spire != nil { // provider, look, objects, bindings; accounts and hand-off
-		want += 4 + len(nodes) + min(len(nodes), 1)
+	if g.Spire != nil { // provider, look, objects, bindings; accounts, namespace and hand-off
+		want += 4 + len(nodes) + 2*min(len(nodes), 1)
 	}
 	if len(e.values) != want {
 		t.Errorf("there are %d blocks, want %d", len(e.values), want)
@@ -590,8 +591,9 @@ func checkGraph(t *testing.T, g *Group, files map[string][]byte) {
 	equal("persistence", e.values["provider.kubernetes"]["persistence"], any(g.Persistence.String()))
 	equal("images", e.values["locals"]["images"], any(images))
 	if g.Spire != nil && len(nodes) > 0 {
+		equal("what is taken back", e.values["spire_namespace.this"], map[string]any{"name": e.values["output.namespace"]["value"]})
 		equal("hand-off", e.values["spire_handoff.this"], map[string]any{
-			"machine_id": "machine-of-spire", "namespace": e.values["output.namespace"]["value"], "nodes": names,
+			"machine_id": "machine-of-spire", "namespace": "namespace-of-spire", "nodes": names,
 		})
 	}
 	equal("published names", e.values["output.nodes"]["value"], any(names))

@@ -226,14 +226,20 @@ func (g *Group) writeSpire(f *file, namespace string, targets []target) {
 	for i, t := range targets {
 		names[i] = str(t.Name)
 	}
+	// It is in the state before anything is handed over, and stays there while a
+	// hand-off is replaced, or fails: what is to be taken back is never forgotten.
+	f.comment("What the spire node has of the namespace is taken back when no pod needs it any more.")
+	f.block("resource", []string{"spire_namespace", "this"},
+		attr{"name", str(namespace)},
+		attr{"depends_on", list(ref("kubernetes_object", "spire_binding"))},
+	)
 	// The token that was handed over ends with its service account, as when
 	// somebody has deleted the namespace.
 	f.comment("The spire node knows the nodes before their pods start, and until those have ended.")
 	f.add(block{kind: "resource", labels: []string{"spire_handoff", "this"}, attrs: []attr{
 		{"machine_id", ref("data", "spire_server", "this", "machine_id")},
-		{"namespace", str(namespace)},
+		{"namespace", ref("spire_namespace", "this", "name")},
 		{"nodes", list(names...)},
-		{"depends_on", list(ref("kubernetes_object", "spire_binding"))},
 	}, blocks: []block{{kind: "lifecycle", attrs: []attr{
 		{"replace_triggered_by", list(raw(`kubernetes_object.spire["account"].uid`))},
 	}}}})

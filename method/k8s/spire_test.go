@@ -47,7 +47,7 @@ func TestSpirePod(t *testing.T) {
 }
 
 // TestSpireOrder: the spire node knows a node before its pod starts. A destroy
-// goes the other way: pods, hand-off, what it needs, namespace.
+// goes the other way: pods, what was handed over, what that needs, namespace.
 func TestSpireOrder(t *testing.T) {
 	g := mustParse(t, withSpire)
 	graph := evaluate(t, g, mustGraph(t, g))
@@ -55,7 +55,8 @@ func TestSpireOrder(t *testing.T) {
 		"kubernetes_object.deployment_web": "kubernetes_object.network_policy kubernetes_object.claim_web kubernetes_object.account_web spire_handoff.this " +
 			"local.digests local.missing local.pod random_uuid.node_web",
 		"kubernetes_object.account_web":   "kubernetes_object.namespace",
-		"spire_handoff.this":              "data.spire_server.this kubernetes_object.spire_binding",
+		"spire_handoff.this":              "data.spire_server.this spire_namespace.this",
+		"spire_namespace.this":            "kubernetes_object.spire_binding",
 		"kubernetes_object.spire_binding": "kubernetes_object.spire local.spire_bindings each.value",
 		"kubernetes_object.spire":         "kubernetes_object.namespace local.spire each.value",
 		// Read while planning, thus it waits for nothing.
@@ -111,7 +112,7 @@ func TestSpireWithoutNodes(t *testing.T) {
 	g := mustParse(t, strings.Replace(withSpire, `"enabled": true`, `"enabled": false`, 1))
 	files := mustGraph(t, g)
 	checkGraph(t, g, files)
-	if strings.Contains(string(files[GraphFile]), "spire_handoff") {
+	if strings.Contains(string(files[GraphFile]), `resource "spire_`) {
 		t.Error("there is a hand-off of no nodes")
 	}
 }

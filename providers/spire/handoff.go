@@ -2,7 +2,6 @@ package spire
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -20,7 +19,8 @@ import (
 )
 
 // handoffResource is spire_handoff: the nodes of a namespace, as the spire node knows them. Its state is what was handed
-// over but for the token, which is in memory only, and the way to the spire node, which is that of each run.
+// over but for the token, which is in memory only, and the way to the spire node, which is that of each run. Its end takes
+// nothing back: each hand-off comes into the place of the one before it, and the last one ends with its spire_namespace.
 type handoffResource struct{ *session }
 
 type handoffModel struct {
@@ -44,7 +44,7 @@ func (r *handoffResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 	resp.Schema = schema.Schema{
 		MarkdownDescription: "Gives the spire node the nodes of a namespace, and a kubeconfig with the token of the namespace's service account `" +
 			cluster.ServiceAccount + "`, whose Secret `" + cluster.SecretName + "` it makes. It is replaced when one of its attributes changes, and the spire node " +
-			"keeps what it has until it has got the new one. A destroy takes all of it back there; the Secret ends with the service account.",
+			"keeps what it has until it has got the new one. The namespace's `spire_namespace`, which must come before it, takes it back; the Secret ends with the service account.",
 		Attributes: map[string]schema.Attribute{
 			"machine_id": schema.StringAttribute{Required: true, MarkdownDescription: "Machine id of the spire node, from the data source `spire_server`. Another machine refuses the hand-off."},
 			"namespace":  schema.StringAttribute{Required: true, MarkdownDescription: "The namespace. It has a service account `" + cluster.ServiceAccount + "`."},
@@ -57,13 +57,9 @@ func (r *handoffResource) Schema(_ context.Context, _ resource.SchemaRequest, re
 	}
 }
 
-// replacing is the key of the private state with which a plan tells Delete that it is one half of a replacement, and
-// with which namespace comes after it. Core plans a replacement twice, for the second time without a prior state but with
-// the private state of the first, and gives the private state of the second to Delete.
-const replacing = "replacing"
-
-// there is the key that says that there is a hand-off, which a plan without a prior state knows by it.
-const there = "made"
+// registered is the key of the private state of a hand-off that has a spire_namespace, as each that was planned by this
+// provider has. One without is older than that resource, or was imported and is not applied yet.
+const registered = "registered"
 
 // ModifyPlan completes the plan with what the kubeconfig says, and replaces where the machine, the API server, its
 // authorities, the namespace or the nodes are others.
@@ -96,17 +92,8 @@ func (r *handoffResource) ModifyPlan(ctx context.Context, req resource.ModifyPla
 	}
 	resp.Diagnostics.Append(resp.Plan.Set(ctx, &plan)...)
 
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, registered, []byte("true"))...)
 	if req.State.Raw.IsNull() {
-		before, diags := req.Private.GetKey(ctx, there)
-		resp.Diagnostics.Append(diags...)
-		if before != nil {
-			next, err := json.Marshal(plan.Namespace.ValueString())
-			if err != nil {
-				resp.Diagnostics.AddError("Bad namespace", err.Error())
-				return
-			}
-			resp.Diagnostics.Append(resp.Private.SetKey(ctx, replacing, next)...)
-		}
 		return
 	}
 	var state handoffModel
@@ -178,8 +165,7 @@ func (r *handoffResource) Create(ctx context.Context, req resource.CreateRequest
 	var config, plan handoffModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, replacing, nil)...)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, there, []byte("true"))...)
+	resp.Diagnostics.Append(resp.Private.SetKey(ctx, registered, []byte("true"))...) // that of the plan is not given on
 	if resp.Diagnostics.HasError() {
 		return
 	}
@@ -187,11 +173,10 @@ func (r *handoffResource) Create(ctx context.Context, req resource.CreateRequest
 	if !ok {
 		return
 	}
-	// From here on there may be something to take back: what fails now is in the state, tainted, and the next apply makes
-	// it again.
+	// What fails now is in the state, tainted, and the next apply makes it again.
 	resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	if !resp.Diagnostics.HasError() {
-		r.give(ctx, plan, document, token, &resp.Diagnostics)
+		r.give(ctx, document, token, &resp.Diagnostics)
 	}
 }
 
@@ -200,11 +185,10 @@ func (r *handoffResource) Update(ctx context.Context, req resource.UpdateRequest
 	var config, plan handoffModel
 	resp.Diagnostics.Append(req.Config.Get(ctx, &config)...)
 	resp.Diagnostics.Append(req.Plan.Get(ctx, &plan)...)
-	resp.Diagnostics.Append(resp.Private.SetKey(ctx, there, []byte("true"))...)
 	if resp.Diagnostics.HasError() {
 		return
 	}
-	if document, token, ok := r.prepare(ctx, config, &plan, &resp.Diagnostics); ok && r.give(ctx, plan, document, token, &resp.Diagnostics) {
+	if document, token, ok := r.prepare(ctx, config, &plan, &resp.Diagnostics); ok && r.give(ctx, document, token, &resp.Diagnostics) {
 		resp.Diagnostics.Append(resp.State.Set(ctx, &plan)...)
 	}
 }
@@ -240,8 +224,7 @@ func (r *handoffResource) prepare(ctx context.Context, config handoffModel, m *h
 }
 
 // give has the spire node receive a document.
-func (r *handoffResource) give(ctx context.Context, m handoffModel, document []byte, token string, diags *diag.Diagnostics) bool {
-	r.given.Store(m.Namespace.ValueString(), true)
+func (r *handoffResource) give(ctx context.Context, document []byte, token string, diags *diag.Diagnostics) bool {
 	_, err := r.yuba(ctx, "receive", document, token)
 	if err != nil {
 		diags.AddError("The spire node has not taken the hand-off", sentences(err, "Apply again: what it has of it already does no harm."))
@@ -252,36 +235,15 @@ func (r *handoffResource) give(ctx context.Context, m handoffModel, document []b
 // Read leaves the state: what the spire node holds is for the data source and for its own `yuba spire sync` to see.
 func (r *handoffResource) Read(context.Context, resource.ReadRequest, *resource.ReadResponse) {}
 
-// Delete takes back what the spire node has of the namespace, and needs no cluster. In a replacement it leaves that to the
-// hand-off that comes after it and replaces all of it: else the nodes would be without an identity in between, and for
-// longer if that fails.
+// Delete leaves the spire node alone, so that the nodes keep their identities while a hand-off is replaced, and when the
+// new one fails. It takes back what no spire_namespace does.
 func (r *handoffResource) Delete(ctx context.Context, req resource.DeleteRequest, resp *resource.DeleteResponse) {
 	var state handoffModel
 	resp.Diagnostics.Append(req.State.Get(ctx, &state)...)
-	value, diags := req.Private.GetKey(ctx, replacing)
+	value, diags := req.Private.GetKey(ctx, registered)
 	resp.Diagnostics.Append(diags...)
-	if resp.Diagnostics.HasError() {
-		return
-	}
-	namespace := state.Namespace.ValueString()
-	var next string
-	if value != nil && json.Unmarshal(value, &next) == nil && next == namespace {
-		return
-	}
-	if err := r.ready(); err != nil {
-		resp.Diagnostics.AddError("No way to the spire node", err.Error())
-		return
-	}
-	if _, ok := r.given.Load(namespace); ok {
-		return // its successor is there already (create_before_destroy, or another resource)
-	}
-	document, err := handoff.Retirement{Namespace: namespace}.Marshal()
-	if err != nil {
-		resp.Diagnostics.AddError("Bad namespace", err.Error())
-		return
-	}
-	if _, err := r.yuba(ctx, "retire", document); err != nil {
-		resp.Diagnostics.AddError("The spire node has not retired namespace "+namespace, sentences(err, "Run it again: what is retired already does no harm."))
+	if value == nil && !resp.Diagnostics.HasError() {
+		r.retire(ctx, state.Namespace.ValueString(), &resp.Diagnostics)
 	}
 }
 

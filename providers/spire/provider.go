@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"os"
 	"strings"
-	"sync"
 	"time"
 
 	"github.com/hashicorp/terraform-plugin-framework/datasource"
@@ -85,7 +84,6 @@ type spireProvider struct {
 // session is a configured provider. Core makes one for each walk.
 type session struct {
 	options
-	given      sync.Map // the namespaces that were handed over in this walk
 	version    string
 	configPath string
 	node       reach.Node
@@ -159,7 +157,7 @@ func (p *spireProvider) Configure(ctx context.Context, req provider.ConfigureReq
 	if m.Host.IsNull() {
 		// Core needs the provider for what the state has, also where the configuration has no block of it.
 		resp.Diagnostics.AddError("No spire node", "The state has a hand-off, and the configuration names no spire node that it could be taken back from. "+
-			"Name the spire node again. To give up the identities, run `yuba spire retire` there and forget the hand-off (`yuba state rm spire_handoff.this`) first.")
+			"Name the spire node again. To give up the identities, run `yuba spire retire` there and forget the hand-off (`yuba state rm spire_handoff.this spire_namespace.this`) first.")
 		return
 	}
 	s.configPath = cmp.Or(m.ConfigPath.ValueString(), p.options.getenv(kubeconfig.EnvPath))
@@ -184,7 +182,7 @@ func (p *spireProvider) Configure(ctx context.Context, req provider.ConfigureReq
 }
 
 func (p *spireProvider) Resources(context.Context) []func() resource.Resource {
-	return []func() resource.Resource{func() resource.Resource { return &handoffResource{} }}
+	return []func() resource.Resource{func() resource.Resource { return &namespaceResource{} }, func() resource.Resource { return &handoffResource{} }}
 }
 
 func (p *spireProvider) DataSources(context.Context) []func() datasource.DataSource {

@@ -359,12 +359,63 @@ func TestHandoff(t *testing.T) {
 		t.Errorf("%v %q", err, k.TLSServerName)
 	}
 
-	// Another namespace leaves nothing of the first.
+	// Another namespace is another hand-off. What there is of the first one is for its spire_namespace to take back.
 	second := l.Namespace(t)
 	account(t, l, second)
 	config["namespace"] = second
 	apply(t, r, config, "replace")
-	if calls := n.calls(); calls != "spire retire, spire receive" {
+	apply(t, r, nil, "delete")
+	if calls := n.calls(); calls != "spire receive" {
+		t.Error(calls)
+	}
+}
+
+// A hand-off that fails leaves the identities that the nodes have, however often it is made again: what the spire node
+// refuses, it refuses without having taken anything back.
+func TestAFailedHandoffTakesNothingBack(t *testing.T) {
+	t.Parallel()
+	_, ns, n := scene(t)
+	r := n.core().Resource("spire_handoff")
+	config := values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}}
+	apply(t, r, config, "create")
+	config["nodes"] = []string{"web", "db"}
+	n.write("before", `[ "$2" != receive ] || { cat >/dev/null; echo the nodes collide >&2; exit 1; }`)
+	for range 3 {
+		p := r.Plan(t.Context(), config)
+		if p.Action != "replace" {
+			t.Fatalf("the plan is to %s: %s", p.Action, p.Err())
+		}
+		wants(t, providertest.Errors(p.Apply(t.Context(), nil)), "the nodes collide")
+		if got := n.received().Nodes; !slices.Equal(got, []string{"web"}) {
+			t.Fatalf("the spire node has %q", got)
+		}
+	}
+	must(t, os.Remove(filepath.Join(n.dir, "before")))
+	apply(t, r, config, "replace")
+	if got := n.received().Nodes; !slices.Equal(got, []string{"db", "web"}) {
+		t.Errorf("the spire node has %q", got)
+	}
+	if calls := n.calls(); strings.Contains(calls, "retire") {
+		t.Errorf("the nodes were without an identity in between: %s", calls)
+	}
+}
+
+// What was handed over is taken back with its spire_namespace, which asks nobody before, also when no hand-off is known.
+func TestNamespace(t *testing.T) {
+	t.Parallel()
+	_, ns, n := scene(t)
+	r := n.core().Resource("spire_namespace")
+	apply(t, r, values{"name": ns}, "create")
+	apply(t, r, values{"name": ns}, "no-op")
+	if len(r.Refresh(t.Context())) > 0 || n.calls() != "" {
+		t.Error("the spire node was asked")
+	}
+	apply(t, n.core().Resource("spire_handoff"), values{"machine_id": machine, "namespace": ns, "nodes": []string{"web"}}, "create")
+	n.calls()
+
+	// Another namespace leaves nothing of the first.
+	apply(t, r, values{"name": "other"}, "replace")
+	if calls := n.calls(); calls != "spire retire" || n.read("received") != "" {
 		t.Error(calls)
 	}
 	wants(t, n.read("retired"), `"`+ns+`"`)
@@ -372,18 +423,27 @@ func TestHandoff(t *testing.T) {
 	// A destroy needs no cluster, and the node.
 	n.env["KUBE_CONFIG_PATH"] = "/nonexistent"
 	n.write("before", "echo no room >&2; exit 1")
-	p := r.Plan(t.Context(), nil)
-	wants(t, providertest.Errors(p.Apply(t.Context(), nil)), "not retired namespace "+second, "no room")
+	wants(t, providertest.Errors(r.Plan(t.Context(), nil).Apply(t.Context(), nil)), "not retired namespace other", "no room")
 	must(t, os.Remove(filepath.Join(n.dir, "before")))
 	n.calls()
 	apply(t, r, nil, "delete")
-	if calls := n.calls(); calls != "spire retire" || n.read("received") != "" || r.State != nil {
+	if calls := n.calls(); calls != "spire retire" || r.State != nil {
 		t.Errorf("%s, %v", calls, r.State)
 	}
+	wants(t, n.read("retired"), `"other"`)
+
+	for _, bad := range []string{"", "A", "a/b", "a.b"} {
+		wants(t, r.Plan(t.Context(), values{"name": bad}).Err(), "DNS label")
+		wants(t, providertest.Errors(r.Import(t.Context(), bad)), "The id is the namespace", "DNS label")
+	}
+	if errs := providertest.Errors(r.Import(t.Context(), ns)); errs != "" {
+		t.Fatal(errs)
+	}
+	apply(t, r, values{"name": ns}, "no-op")
 }
 
 // A connection that is cut, before the spire node has done something or after, is made again; a hand-off of which nothing
-// is known is in the state, to be made again or taken back.
+// is known is in the state, to be made again.
 func TestCuts(t *testing.T) {
 	t.Parallel()
 	l, ns, n := scene(t)
@@ -397,12 +457,15 @@ func TestCuts(t *testing.T) {
 			if calls := n.calls(); calls != "spire receive, spire receive" || n.received().Namespace != ns {
 				t.Error(calls)
 			}
+			namespace := n.core().Resource("spire_namespace")
+			apply(t, namespace, values{"name": ns}, "create")
 			n.write(moment, once)
-			apply(t, r, nil, "delete")
+			apply(t, namespace, nil, "delete")
 			if calls := n.calls(); calls != "spire retire, spire retire" || n.read("received") != "" {
 				t.Error(calls)
 			}
 
+			r = n.core().Resource("spire_handoff")
 			n.write(moment, "kill -9 $PPID; exit")
 			p := r.Plan(t.Context(), config)
 			errs := providertest.Errors(p.Apply(t.Context(), nil))
@@ -411,14 +474,10 @@ func TestCuts(t *testing.T) {
 				t.Errorf("the state is %v", r.State)
 			}
 			must(t, os.Remove(filepath.Join(n.dir, moment)))
-			// It is tainted: core plans with its private state alone, and deletes it before it makes it again.
-			r.Taint()
 			apply(t, r, config, "replace")
 			if calls := n.calls(); calls != "spire receive" || n.received().Namespace != ns {
 				t.Error(calls)
 			}
-			apply(t, r, nil, "delete")
-			n.calls()
 		})
 	}
 	t.Run("refused", func(t *testing.T) {
@@ -562,7 +621,8 @@ func TestTheAPIServerBreaks(t *testing.T) {
 	}
 }
 
-// What is imported is handed over again, in place.
+// What is imported is handed over again, in place. Destroyed at once, without the spire_namespace that no plan has made
+// yet, it is taken back; so is a hand-off from before there was that resource.
 func TestImport(t *testing.T) {
 	t.Parallel()
 	_, ns, n := scene(t)
@@ -581,6 +641,15 @@ func TestImport(t *testing.T) {
 		t.Error(calls)
 	}
 	apply(t, r, nil, "delete")
+	if calls := n.calls(); calls != "" {
+		t.Error(calls)
+	}
+	r.Import(t.Context(), ns)
+	apply(t, r, nil, "delete")
+	if calls := n.calls(); calls != "spire retire" {
+		t.Error(calls)
+	}
+	wants(t, n.read("retired"), `"`+ns+`"`)
 }
 
 // What the plan can know to be wrong, it says.
@@ -675,6 +744,8 @@ resource spire_handoff version 0
   namespace String required
   nodes Set[String] required
   tls_server_name String computed
+resource spire_namespace version 0
+  name String required
 data spire_server version 0
   bundle String computed
   machine_id String computed

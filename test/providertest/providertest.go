@@ -53,11 +53,9 @@ type Resource struct {
 	// State is nil while there is none.
 	State   Values
 	private []byte
+	// tainted: it was to be made, which failed and left a state. The next plan replaces it.
 	tainted bool
 }
-
-// Taint has the next plan replace the instance, as core does after an apply that failed and left a state.
-func (r *Resource) Taint() { r.tainted = true }
 
 // Resource makes an instance without a state.
 func (c *Core) Resource(name string) *Resource {
@@ -105,7 +103,7 @@ func (r *Resource) Plan(ctx context.Context, config Values) *Plan {
 	}
 	prior, private := r.State, r.private
 	if r.tainted && config != nil {
-		prior = nil // core proposes as if there were none, with its private state
+		prior, private = nil, nil // core proposes as if there were none
 	}
 	resp := r.plan(ctx, s, prior, config, private)
 	switch {
@@ -183,6 +181,7 @@ func (p *Plan) Apply(ctx context.Context, config Values) []*tfprotov6.Diagnostic
 		diags = append(diags, resp.Diagnostics...)
 		r.State, r.private, r.tainted = r.decode(resp.NewState), resp.Private, false
 		if Errors(resp.Diagnostics) != "" {
+			r.tainted = prior == nil && r.State != nil
 			return false
 		}
 		for name, want := range planned {

@@ -25,7 +25,7 @@ func TestGivingUp(t *testing.T) {
 	retire.Stdin = strings.NewReader(string(retirement))
 	h.must(retire.Run())
 	h.handed()
-	h.Must(0, "state", "rm", "spire_handoff.this")
+	h.Must(0, "state", "rm", "spire_handoff.this", "spire_namespace.this")
 	h.Must(0, "k8s", "apply", "-auto-approve")
 	h.plans()
 	if left := h.Kubectl("get", "serviceaccounts,roles,rolebindings", "-n", h.Namespace, "-o", "name"); left != "serviceaccount/default" {

@@ -225,7 +225,7 @@ func TestUnreachable(t *testing.T) {
 
 	// It is gone for good: the way out that docs/spire.md tells.
 	h.Must(1, "k8s", "destroy", "-auto-approve", "-refresh=false")
-	h.Must(0, "state", "rm", "spire_handoff.this")
+	h.Must(0, "state", "rm", "spire_namespace.this")
 	h.Must(0, "k8s", "destroy", "-auto-approve", "-refresh=false")
 	h.Unchanged()
 	h.spire["port"] = right

@@ -275,12 +275,17 @@ resource "kubernetes_object" "spire_binding" {
   depends_on = [kubernetes_object.spire]
 }
 
+# What the spire node has of the namespace is taken back when no pod needs it any more.
+resource "spire_namespace" "this" {
+  name       = "fediversity"
+  depends_on = [kubernetes_object.spire_binding]
+}
+
 # The spire node knows the nodes before their pods start, and until those have ended.
 resource "spire_handoff" "this" {
   machine_id = data.spire_server.this.machine_id
-  namespace  = "fediversity"
+  namespace  = spire_namespace.this.name
   nodes      = ["0-db", "web"]
-  depends_on = [kubernetes_object.spire_binding]
 
   lifecycle {
     replace_triggered_by = [kubernetes_object.spire["account"].uid]
