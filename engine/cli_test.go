@@ -429,3 +429,28 @@ func TestStateThatStockTofuWasToldOf(t *testing.T) {
 		})
 	}
 }
+
+// What a plan or a state that can't be stored is written to is for its owner
+// only, whatever the umask.
+func TestFilesOfSecretsArePrivate(t *testing.T) {
+	d := newDesk(t, map[string]string{"main.tf": one})
+	private := func(name string) {
+		t.Helper()
+		if fi, err := os.Stat(name); err != nil || fi.Mode().Perm() != 0o600 || fi.Size() == 0 {
+			t.Errorf("%s: %v, %v", name, fi, err)
+		}
+	}
+	d.must(0, "plan", "-out=p")
+	private("p")
+	has(t, d.must(1, "plan", "-out=nowhere/p").err, "Failed to write plan file", "nowhere/p")
+	if err := os.Mkdir("no-file", 0o700); err != nil {
+		t.Fatal(err)
+	}
+	p := d.must(1, "apply", "-auto-approve", "-lock=false", "-state-out=no-file")
+	has(t, p.err, "Failed to save state", "errored.tfstate")
+	private("errored.tfstate")
+	content, err := os.ReadFile("errored.tfstate")
+	if err != nil || len(objectsIn(t, string(content))) != 1 {
+		t.Errorf("%v: errored.tfstate is %.80q", err, content)
+	}
+}

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"slices"
 	"strings"
 	"sync"
 	"sync/atomic"
@@ -32,8 +33,9 @@ type rescue struct {
 	mgr     *rescuedState   // of the operation, nil before it has read a state
 	unsaved *statefile.File // of the last attempt; nil when that worked
 	err     error           // why there is no file to write it to
+	earlier string          // where the file that was there before is now, "" if there was none
 	cause   error           // why it could not be stored
-	told    bool            // OpenTofu has written it, or has printed it
+	told    bool            // it is written, or printed, and that is said
 	over    bool            // the operation has ended
 }
 
@@ -42,6 +44,7 @@ func (r *rescue) stored() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.unsaved, r.cause, r.err = nil, nil, nil
+	r.release()
 }
 
 // failed notes that it could not, and prepares the file for it. What an operation
@@ -50,8 +53,13 @@ func (r *rescue) stored() {
 func (r *rescue) failed(unsaved *statefile.File, cause error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if !r.over {
-		r.unsaved, r.cause, r.err = unsaved, cause, reserveErroredState()
+	if r.over || r.told {
+		return
+	}
+	earlier, err := reserveErroredState()
+	r.unsaved, r.cause, r.err = unsaved, cause, err
+	if earlier != "" {
+		r.earlier = earlier
 	}
 }
 
@@ -61,7 +69,26 @@ func (r *rescue) end() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.over = true
-	dropUnusedErroredState()
+	r.release()
+}
+
+// release undoes the preparation of a file that nothing had to be written to.
+func (r *rescue) release() {
+	if fi, err := os.Lstat(erroredState); err == nil && fi.Mode().IsRegular() && fi.Size() == 0 {
+		_ = os.Remove(erroredState)
+	}
+	if _, err := os.Lstat(erroredState); os.IsNotExist(err) && r.earlier != "" {
+		_ = os.Rename(r.earlier, erroredState)
+		r.earlier = ""
+	}
+}
+
+// whereEarlier says where the file is that was there before.
+func (r *rescue) whereEarlier() string {
+	if r.earlier == "" {
+		return ""
+	}
+	return fmt.Sprintf("\n\nThere was an %s from an earlier run, which is in %s now.", erroredState, r.earlier)
 }
 
 // watch is the state with this rescue.
@@ -100,6 +127,7 @@ func (r *rescue) write(enc encryption.StateEncryption) (diags tfdiags.Diagnostic
 	if r.unsaved == nil || r.told {
 		return nil
 	}
+	r.told = true // core may go on: what it comes to takes no file away
 	diags = diags.Append(sourceless("Failed to save state", "Error saving state: %s", r.cause))
 	err := r.err
 	if err == nil {
@@ -108,7 +136,7 @@ func (r *rescue) write(enc encryption.StateEncryption) (diags tfdiags.Diagnostic
 	if err != nil {
 		return diags.Append(sourceless(persistFailed, "The state could not be written to a file either: %s. The next apply finds out what was done as far as it can be found out.", err))
 	}
-	return diags.Append(sourceless(persistFailed, persistFailedDetail))
+	return diags.Append(sourceless(persistFailed, "%s", persistFailedDetail+r.whereEarlier()))
 }
 
 // persistFailedDetail is OpenTofu's, and gets this program's commands as all its
@@ -135,34 +163,145 @@ func (e *Engine) rescuing() (done func()) {
 	}
 }
 
-// rescuedState is a remote state that tells a rescue when it can't be stored.
-type rescuedState struct {
-	forgetfulState
-	rescue  *rescue
-	written atomic.Bool
+// rescuedFile is a state in a file that tells a rescue when it can't be stored.
+type rescuedFile struct {
+	*statemgr.Filesystem
+	path   string
+	rescue *rescue
 }
 
-var _ statemgr.Full = (*rescuedState)(nil)
+var _ statemgr.Full = (*rescuedFile)(nil)
 
-func (s *rescuedState) PersistState(ctx context.Context, schemas *tofu.Schemas) error {
-	err := s.remoteState.PersistState(ctx, schemas)
+func (s *rescuedFile) PersistState(ctx context.Context, schemas *tofu.Schemas) error {
+	err := s.Filesystem.PersistState(ctx, schemas)
+	if err == nil {
+		err = s.opens()
+	}
 	if err == nil {
 		s.rescue.stored()
 		return nil
 	}
-	s.rescue.failed(statemgr.Export(s.remoteState), err)
+	s.rescue.failed(statemgr.Export(s.Filesystem), err)
 	return err
+}
+
+// opens tells of a file that could not be made or opened, which OpenTofu's
+// PersistState does not.
+func (s *rescuedFile) opens() error {
+	f, err := os.OpenFile(s.path, os.O_RDWR, 0)
+	if err != nil {
+		return err
+	}
+	return f.Close()
+}
+
+// rescuedState is a remote state that tells a rescue when it can't be stored.
+//
+// As long as OpenTofu's remote state has neither read nor stored one, it reads
+// before it stores, and then stores what it has read. That is something else than
+// what was to be stored when an earlier attempt has stored its state and the
+// answer was lost. So the first state of all is stored in steps of our own.
+type rescuedState struct {
+	forgetfulState
+	rescue  *rescue
+	written atomic.Bool
+
+	mu      sync.Mutex // what is to be stored is not changed meanwhile
+	based   bool       // a state was read or stored
+	tried   []string   // lineages of states of which it isn't known whether they were
+	foreign error      // there is another's state
+}
+
+var _ statemgr.Full = (*rescuedState)(nil)
+
+func (s *rescuedState) RefreshState(ctx context.Context) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.remoteState.RefreshState(ctx)
+	s.based = s.based || err == nil && s.remoteState.StateSnapshotMeta().Lineage != ""
+	return err
+}
+
+func (s *rescuedState) PersistState(ctx context.Context, schemas *tofu.Schemas) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	err := s.foreign
+	if err == nil {
+		err = s.store(ctx, schemas)
+	}
+	if err == nil {
+		s.rescue.stored()
+		return nil
+	}
+	s.rescue.failed(s.export(), err)
+	return err
+}
+
+func (s *rescuedState) store(ctx context.Context, schemas *tofu.Schemas) error {
+	if s.based {
+		return s.remoteState.PersistState(ctx, schemas)
+	}
+	want := s.remoteState.StateForMigration().State // never nil
+	if len(s.tried) > 0 {
+		if err := s.remoteState.RefreshState(ctx); err != nil {
+			return fmt.Errorf("failed checking for existing remote state: %w", err)
+		}
+		there := s.remoteState.StateForMigration()
+		_ = s.remoteState.WriteState(want) // which has no error
+		if there.Lineage != "" && !slices.Contains(s.tried, there.Lineage) {
+			return s.others(there)
+		}
+	}
+	err := s.remoteState.PersistState(ctx, schemas)
+	there := s.remoteState.StateForMigration()
+	if statefile.StatesMarshalEqual(there.State, want) {
+		if s.based = err == nil; !s.based && there.Lineage != "" && !slices.Contains(s.tried, there.Lineage) {
+			s.tried = append(s.tried, there.Lineage)
+		}
+		return err
+	}
+	_ = s.remoteState.WriteState(want)
+	return s.others(there)
+}
+
+// others is the error for a state that wasn't there when this run read it, and
+// is not of this run. To overwrite it is for somebody to decide who knows.
+func (s *rescuedState) others(there *statefile.File) error {
+	s.foreign = fmt.Errorf("the state server now has a state (serial %d, lineage %q) where there was none when this run began: another run made it, and it stays as it is; "+
+		"look at both before one of them is pushed with -force", there.Serial, there.Lineage)
+	return s.foreign
+}
+
+// export is what could not be stored. If an attempt may have stored a part of it,
+// it has a serial that is taken for newer than that.
+func (s *rescuedState) export() *statefile.File {
+	f := s.remoteState.StateForMigration()
+	if !s.based && slices.Contains(s.tried, f.Lineage) {
+		f.Serial++
+	}
+	return f
+}
+
+// StateForMigration is what OpenTofu writes to errored.tfstate.
+func (s *rescuedState) StateForMigration() *statefile.File {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.export()
 }
 
 // WriteState and MutateState remember that there is something to store:
 // OpenTofu's PersistState makes a state where there was none and nothing has
 // happened.
 func (s *rescuedState) WriteState(state *states.State) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.written.Store(true)
 	return s.remoteState.WriteState(state)
 }
 
 func (s *rescuedState) MutateState(fn func(*states.State) *states.State) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	s.written.Store(true)
 	return s.remoteState.MutateState(fn)
 }
@@ -170,6 +309,8 @@ func (s *rescuedState) MutateState(fn func(*states.State) *states.State) error {
 // missing are those of the objects that are not in the state yet: nothing has
 // waited for them. Unlike State it copies nothing.
 func (s *rescuedState) missing(objects []addrs.AbsResourceInstance) (out []addrs.AbsResourceInstance) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	_ = s.remoteState.MutateState(func(state *states.State) *states.State { // which has no error
 		for _, a := range objects {
 			if state == nil || state.ResourceInstance(a) == nil {
@@ -204,8 +345,12 @@ func (r *rescue) truth(diags tfdiags.Diagnostics, view views.Operation, enc encr
 		}
 		r.mu.Lock()
 		r.told = true
+		earlier := r.whereEarlier()
 		r.mu.Unlock()
 		if fi, err := os.Stat(erroredState); why == nil && err == nil && fi.Size() > 0 {
+			if earlier != "" {
+				diags[i] = sourceless(desc.Summary, "%s", strings.TrimRight(desc.Detail, "\n")+earlier+"\n")
+			}
 			continue
 		}
 		if why == nil {
@@ -216,37 +361,32 @@ func (r *rescue) truth(diags tfdiags.Diagnostics, view views.Operation, enc encr
 		}
 		diags[i] = sourceless(desc.Summary, "The state could not be written to a file either: %s. It is printed above, from the first { to the last }."+
 			"\n\nSave that as %s where you can write files. Do so before the next apply, which would not know what this one did. "+
-			"When the state server is well again, store it:\n    %s %[2]s", why, erroredState, push)
+			"When it can be stored again, do so:\n    %s %[2]s", why, erroredState, push)
 	}
 	return diags
 }
 
 // reserveErroredState makes an empty file that its owner only can read, since
 // a state may hold secrets. A file that is there from before, and may be the
-// only record of what was applied then, is kept under another name.
-func reserveErroredState() error {
+// only record of what was applied then, is kept under another name, earlier.
+func reserveErroredState() (earlier string, _ error) {
 	if fi, err := os.Lstat(erroredState); err == nil && fi.Mode().IsRegular() && fi.Size() > 0 {
-		for i := 1; i < 1000; i++ {
+		for i := 1; earlier == ""; i++ {
+			if i == 1000 {
+				return "", fmt.Errorf("%s and %d more from earlier runs are there: push and remove them", erroredState, i-1)
+			}
 			kept := fmt.Sprintf("%s.%d", erroredState, i)
 			if _, err := os.Lstat(kept); os.IsNotExist(err) {
 				if err := os.Rename(erroredState, kept); err != nil {
-					return err
+					return "", err
 				}
-				break
+				earlier = kept
 			}
 		}
 	}
 	f, err := os.OpenFile(erroredState, os.O_CREATE|os.O_RDWR, 0o600)
 	if err != nil {
-		return err
+		return earlier, err
 	}
-	return errors.Join(f.Chmod(0o600), f.Close())
-}
-
-// dropUnusedErroredState removes the reserved file when the state could be
-// stored after all.
-func dropUnusedErroredState() {
-	if fi, err := os.Stat(erroredState); err == nil && fi.Mode().IsRegular() && fi.Size() == 0 {
-		_ = os.Remove(erroredState)
-	}
+	return earlier, errors.Join(f.Chmod(0o600), f.Close())
 }

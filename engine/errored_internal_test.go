@@ -13,6 +13,35 @@ import (
 	"github.com/zclconf/go-cty/cty"
 )
 
+// After a second interrupt core goes on for a while. What it fails to store then
+// doesn't take the file away that was announced.
+func TestAnnouncedFileStays(t *testing.T) {
+	t.Chdir(t.TempDir())
+	client := newStateClient(&enginetest.Store{}, "force-unlock")
+	e := &Engine{state: &stateBackend{client: client, enc: encryption.StateEncryptionDisabled()}}
+	done := e.rescuing()
+	r := e.state.rescue
+	mgr := r.watch(forgetfulState{remoteState: remote.NewState(client, encryption.StateEncryptionDisabled())})
+	client.cancel(errCancelled)
+	store := func() {
+		t.Helper()
+		state := states.NewState()
+		state.RootModule().SetOutputValue("x", cty.True, false, "")
+		if err := errors.Join(mgr.WriteState(state), mgr.PersistState(context.Background(), nil)); !errors.Is(err, errCancelled) {
+			t.Fatalf("error %v", err)
+		}
+	}
+	store()
+	if diags := r.write(encryption.StateEncryptionDisabled()); len(diags) != 2 {
+		t.Fatalf("it says %v", diags.Err())
+	}
+	store()
+	done()
+	if fi, err := os.Stat(erroredState); err != nil || fi.Size() == 0 {
+		t.Errorf("%s is gone: %v", erroredState, err)
+	}
+}
+
 // What an operation that was left alone still wants to store when it is over
 // leaves no errored.tfstate behind, of which nobody has told.
 func TestLeftAloneLeavesNoFile(t *testing.T) {

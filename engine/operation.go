@@ -15,7 +15,7 @@ import (
 // local is OpenTofu's implementation of plan, apply and refresh, on our state.
 func (e *Engine) local() *backendlocal.Local {
 	l := e.state.local
-	if l == nil {
+	if l == nil || e.state.rescue != nil { // which looks after a file's state, too
 		l = backendlocal.NewWithBackend(e.state, e.enc.State())
 	}
 	l.ContextOpts = e.contextOpts()
@@ -64,6 +64,14 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	if len(e.warnings) > 0 {
 		op.View.Diagnostics(e.warnings)
 		e.warnings = nil
+	}
+	if op.PlanOutPath != "" {
+		done, err := reservePlanFile(op.PlanOutPath)
+		if err != nil {
+			op.View.Diagnostics(tfdiags.Diagnostics{}.Append(sourceless("Failed to write plan file", "The plan file could not be written: %s.", err)))
+			return nil, ErrReported
+		}
+		defer done()
 	}
 	unlocked := &keptLocker{op.StateLocker, new(tfdiags.Diagnostics)}
 	op.StateLocker = unlocked

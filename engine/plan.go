@@ -9,7 +9,6 @@ import (
 	"github.com/opentofu/opentofu/internal/backend"
 	"github.com/opentofu/opentofu/internal/command/views"
 	"github.com/opentofu/opentofu/internal/plans"
-	"github.com/opentofu/opentofu/internal/tfdiags"
 )
 
 // Mode is what a plan is to reach.
@@ -66,14 +65,6 @@ func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err err
 	if err := e.planOptions(op, o); err != nil {
 		return false, err
 	}
-	if o.Out != "" {
-		done, err := reservePlanFile(o.Out)
-		if err != nil {
-			op.View.Diagnostics(tfdiags.Diagnostics{}.Append(sourceless("Failed to write plan file", "%s", err)))
-			return false, ErrReported
-		}
-		defer done()
-	}
 	defer e.forgetting(op, o)()
 	op.PlanOutPath = o.Out
 	if op.PlanOutBackend, err = e.state.forPlan(); err != nil {
@@ -92,6 +83,9 @@ func (e *Engine) Plan(ctx context.Context, o PlanOptions) (changes bool, err err
 func reservePlanFile(path string) (done func(), _ error) {
 	f, err := os.OpenFile(path, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o600)
 	if errors.Is(err, fs.ErrExist) { // it is overwritten, its mode is somebody's choice
+		if fi, err := os.Stat(path); err == nil && !fi.Mode().IsRegular() {
+			return func() {}, nil // who reads a pipe would take this for its end
+		}
 		f, err = os.OpenFile(path, os.O_WRONLY, 0)
 		if err != nil {
 			return nil, err

@@ -62,14 +62,15 @@ func TestLostTwice(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	b.fails(b.apply(three))
+	second := b.fails(b.apply(three))
 	kept, err := os.ReadFile("errored.tfstate.1")
 	if err != nil || string(kept) != string(first) {
 		t.Errorf("%v: the first one is %.80q", err, kept)
 	}
-	second, err := os.ReadFile("errored.tfstate")
-	if err != nil || len(objectsIn(t, string(second))) != 3 {
-		t.Errorf("%v: the second one is %.80q", err, second)
+	has(t, second.err, "There was an errored.tfstate from an earlier run, which is in errored.tfstate.1 now")
+	last, err := os.ReadFile("errored.tfstate")
+	if err != nil || len(objectsIn(t, string(last))) != 3 {
+		t.Errorf("%v: the second one is %.80q", err, last)
 	}
 }
 
@@ -106,12 +107,138 @@ func TestLostWriteWhereNoFileCanBeMade(t *testing.T) {
 	}
 }
 
-// A write that fails once and works at the end leaves no file behind.
+// Of these c is made when the first attempt to store a is over, and b never.
+const lostFirst = lab + `
+resource "lab_thing" "a" { name = "a" }
+resource "lab_thing" "b" { name = lab_thing.a.id }
+resource "lab_thing" "c" { name = "c" }
+`
+
+// loseFirst lets the first state of a run be stored or not, and its answer be
+// lost; then happens, and the run goes on with c.
+func (b *bench) loseFirst(stored bool, then func()) {
+	begun, lost, tries := make(chan struct{}), make(chan struct{}), 0
+	lose := func() error {
+		if tries++; tries > 1 {
+			return nil
+		}
+		then()
+		close(lost)
+		return errors.New("connection reset, and asking failed too")
+	}
+	if stored {
+		b.store.AfterPut = lose
+	} else {
+		b.store.OnPut = lose
+	}
+	b.lab.On = func(_ context.Context, method, name string) error {
+		switch {
+		case method == "Create" && name == "a":
+			<-begun
+		case method == "Create" && name == "c":
+			close(begun)
+			<-lost
+		}
+		return nil
+	}
+	b.set = func(o *engine.Options) { o.Precious = map[string][]string{"lab_thing": {"lab_thing"}} }
+}
+
+// A write that fails once and works at the end leaves no file behind, and one
+// that was there is as it was.
 func TestErroredStateIsNotLeftBehind(t *testing.T) {
+	for _, earlier := range []string{"", "the only record"} {
+		b := newBench(t)
+		if earlier != "" {
+			if err := os.WriteFile("errored.tfstate", []byte(earlier), 0o600); err != nil {
+				t.Fatal(err)
+			}
+		}
+		b.loseFirst(false, func() {})
+		b.fails(b.apply(lostFirst))
+		if got := b.objects(); len(got) != 2 {
+			t.Errorf("the state has %v", got)
+		}
+		if content, err := os.ReadFile("errored.tfstate"); string(content) != earlier || (err == nil) != (earlier != "") {
+			t.Errorf("errored.tfstate is %q (%v), and was %q", content, err, earlier)
+		}
+		if _, err := os.Stat("errored.tfstate.1"); err == nil {
+			t.Error("errored.tfstate.1 was left")
+		}
+	}
+}
+
+// The server has stored the first state of all, and nobody has heard of it. What
+// was made since is in the state of the end.
+func TestLostAnswerToTheFirstWrite(t *testing.T) {
 	b := newBench(t)
-	b.ok(b.apply(one))
-	if _, err := os.Stat("errored.tfstate"); err == nil {
-		t.Error("errored.tfstate was left")
+	b.loseFirst(true, func() {})
+	b.fails(b.apply(lostFirst))
+	if got := b.objects(); got["lab_thing.a"] == nil || got["lab_thing.c"] == nil {
+		t.Errorf("the state has %v", got)
+	}
+	b.free()
+	b.lab.On = nil
+	b.ok(b.apply(lostFirst))
+}
+
+// Then the server stays away: the command that the error advises stores what was
+// made since, from the file, and from what is printed where no file can be made.
+func TestLostAnswerToTheFirstWriteOfAServerThatIsGone(t *testing.T) {
+	for _, printed := range []bool{false, true} {
+		lostAnswerOfAServerThatIsGone(t, printed)
+	}
+}
+
+func lostAnswerOfAServerThatIsGone(t *testing.T, printed bool) {
+	b := newBench(t)
+	b.loseFirst(true, func() {
+		b.store.OnGet = func(context.Context) error { return errors.New("no route to host") }
+		b.store.OnPut = func() error { return errors.New("no route to host") }
+	})
+	file := "errored.tfstate"
+	if printed {
+		if err := os.Mkdir(file, 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	p := b.fails(b.apply(lostFirst))
+	has(t, p.err, "yuba state push errored.tfstate")
+	if printed {
+		line, _, _ := strings.Cut(p.err[strings.Index(p.err, "\n{")+1:], "\n")
+		file = "printed"
+		if err := os.WriteFile(file, []byte(line), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	b.store.OnGet, b.store.OnPut, b.lab.On = nil, nil, nil
+	b.ok(b.run(lostFirst, push(file, false)))
+	if got := b.objects(); got["lab_thing.a"] == nil || got["lab_thing.c"] == nil {
+		t.Errorf("the state has %v", got)
+	}
+	b.ok(b.apply(lostFirst))
+}
+
+// Another run's state, where there was none, is neither overwritten nor taken
+// for this run's.
+func TestAnotherRunsFirstState(t *testing.T) {
+	theirs := newBench(t)
+	theirs.ok(theirs.apply(one))
+	b := newBench(t)
+	b.set = func(o *engine.Options) { o.NoLock = true }
+	b.lab.On = func(ctx context.Context, method, _ string) error {
+		if method == "Create" {
+			return b.store.Put(ctx, []byte(theirs.store.State()))
+		}
+		return nil
+	}
+	has(t, b.fails(b.apply(lab+`resource "lab_thing" "z" { name = "z" }`)).err, "where there was none when this run began", "errored.tfstate")
+	if b.store.State() != theirs.store.State() {
+		t.Error("their state was overwritten")
+	}
+	kept, err := os.ReadFile("errored.tfstate")
+	if err != nil || objectsIn(t, string(kept))["lab_thing.z"] == nil {
+		t.Errorf("%v: errored.tfstate is %.80q", err, kept)
 	}
 }
 

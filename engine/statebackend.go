@@ -65,7 +65,12 @@ func (b *stateBackend) Configure(context.Context, cty.Value) tfdiags.Diagnostics
 
 func (b *stateBackend) StateMgr(ctx context.Context, workspace string) (statemgr.Full, error) {
 	if b.local != nil {
-		return b.local.StateMgr(ctx, workspace)
+		s, err := b.local.StateMgr(ctx, workspace)
+		if file, ok := s.(*statemgr.Filesystem); ok && b.rescue != nil {
+			_, path, _ := b.local.StatePaths(workspace)
+			return &rescuedFile{file, path, b.rescue}, err
+		}
+		return s, err
 	}
 	if workspace != backend.DefaultStateName {
 		return nil, backend.ErrWorkspacesNotSupported

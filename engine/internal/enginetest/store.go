@@ -22,6 +22,9 @@ type Store struct {
 	// OnLock, OnPut and OnUnlock, if set, are asked first, and their error is
 	// the call's.
 	OnLock, OnPut, OnUnlock func() error
+	// AfterPut, if set, is asked when the state is stored: its error is an answer
+	// that is lost.
+	AfterPut func() error
 	// OnGet is the same for Get.
 	OnGet func(context.Context) error
 }
@@ -54,9 +57,12 @@ func (s *Store) Put(_ context.Context, b []byte) error {
 		}
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
 	s.data = bytes.Clone(b)
 	s.puts++
+	s.mu.Unlock()
+	if s.AfterPut != nil {
+		return s.AfterPut()
+	}
 	return nil
 }
 
