@@ -919,6 +919,13 @@ func TestGoneAndMadeAnew(t *testing.T) {
 		t.Errorf("it says: %s", s)
 	}
 	c.create(configMaps, "somebody", configMap(c.ns, "a", map[string]any{"k": "v"}))
+	// Replacing it would delete what somebody made: nobody is told to.
+	if s := c.walk().tryApply(ctx, p); !strings.Contains(s, "plan again") || strings.Contains(s, "-replace") {
+		t.Errorf("it says: %s", s)
+	}
+	if _, s := c.walk().tryPlan(i, with(configMap(c.ns, "a", map[string]any{"k": "w"}))); !strings.Contains(s, "plan again, with a refresh") {
+		t.Errorf("a plan without a refresh says: %q", s)
+	}
 	if s := c.walk().tryDestroy(ctx, i); !strings.Contains(s, "plan again") {
 		t.Errorf("it says: %s", s)
 	}

@@ -549,7 +549,9 @@ func (x *applied) apply(ctx context.Context, c *client.Client) (client.Object, [
 func (x *applied) explain(err error) string {
 	text := redactor(x.manifest)(err.Error())
 	switch {
-	case x.uid != "" && apierrors.IsConflict(err) && strings.Contains(text, "uid"):
+	case x.uid != "" && client.AnotherObject(err) && x.dryRun:
+		return "the object was deleted or made anew since state was refreshed: plan again, with a refresh (" + text + ")"
+	case x.uid != "" && client.AnotherObject(err):
 		return "the object was deleted or made anew after it was planned: plan again (" + text + ")"
 	case len(client.ImmutableFields(err)) > 0:
 		return text + "\nThe API server never changes this field of an existing object: replace it, with -replace and the address of this resource."

@@ -151,8 +151,9 @@ func (c *Cluster) node(ctx context.Context, name string, o StatusOptions, furthe
 		s = further.explain(ctx, s)
 		v = rollout.Deployment(s, metaString(d, "uid"), generation)
 	}
-	pod := newestPod(rollout.PodsOf(s))
-	if pod != nil {
+	var pod client.Object
+	if pods := rollout.PodsOf(s); len(pods) > 0 {
+		pod = pods[0]
 		n.Pod, n.Running = metaString(pod, "name"), strings.Join(images(pod), ", ")
 		spec, _ := pod["spec"].(client.Object)
 		n.Host, _ = spec["nodeName"].(string)
@@ -179,6 +180,11 @@ func (c *Cluster) node(ctx context.Context, name string, o StatusOptions, furthe
 		n.Reason = "it is scaled to 0 pods"
 	default:
 		n.Reason = v.Message
+	}
+	// Names of field managers and annotations are anybody's.
+	n.Reason = text.Plain(n.Reason)
+	for i, what := range n.Drift {
+		n.Drift[i] = text.Plain(what)
 	}
 	if !n.Ready {
 		n.Details = append(n.Details, v.Detail...)
@@ -281,28 +287,6 @@ func volumeOf(claim client.Object) string {
 	return strings.TrimSpace(phase + " " + size)
 }
 
-// newestPod prefers a pod that lives to one that ended, and the younger of two.
-func newestPod(pods []client.Object) client.Object {
-	var best client.Object
-	rank := func(p client.Object) string {
-		status, _ := p["status"].(client.Object)
-		phase, _ := status["phase"].(string)
-		switch {
-		case phase == "Failed" || phase == "Succeeded":
-			return "0 "
-		case metaString(p, "deletionTimestamp") != "":
-			return "1 "
-		}
-		return "2 "
-	}
-	for _, p := range pods {
-		if best == nil || rank(p)+metaString(p, "creationTimestamp") > rank(best)+metaString(best, "creationTimestamp") {
-			best = p
-		}
-	}
-	return best
-}
-
 // LogOptions choose what Logs copies.
 type LogOptions struct {
 	Lines    int64         // at the end; negative: all
@@ -342,10 +326,11 @@ func (c *Cluster) Logs(ctx context.Context, namespace, name string, o LogOptions
 	if s.Pods, _, err = api.List(ctx, client.Builtin("v1", "Pod"), namespace, client.ListOptions{}); err != nil {
 		return err
 	}
-	pod := newestPod(rollout.PodsOf(s))
-	if pod == nil {
+	pods := rollout.PodsOf(s)
+	if len(pods) == 0 {
 		return fmt.Errorf("node %s has no pod now; 'yuba k8s status' says why", name)
 	}
+	pod := pods[0]
 	podName := metaString(pod, "name")
 	spec, _ := pod["spec"].(client.Object)
 	containers, _ := spec["containers"].([]any)

@@ -276,14 +276,16 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 		if !synced && isRefusal(err) && !refused.allows(err, time.Now()) {
 			return out
 		}
+		least := time.Duration(0)
 		if synced && out.verdict.State != rollout.Waiting {
 			confirmed, err := r.confirm(deadline, c, m, t, out.verdict)
 			if err == nil {
 				return confirmed
 			}
 			// The copy lags behind the cluster, or there was no answer: look
-			// again.
+			// again, but not all the time.
 			out.verdict.State = rollout.Waiting
+			least = tryAgain
 			if deadline.Err() == nil && !errors.Is(err, errLags) {
 				out.err = err
 			}
@@ -295,7 +297,7 @@ func (r *session) watchUntil(ctx context.Context, c *client.Client, m *sharedMir
 		if n := patience.Next(time.Now()); n > 0 {
 			next = min(next, n)
 		}
-		timer := time.NewTimer(next)
+		timer := time.NewTimer(max(next, least))
 		select {
 		case <-deadline.Done():
 			timer.Stop()

@@ -7,6 +7,7 @@ import (
 	"os"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"syscall"
 	"testing"
 	"time"
@@ -241,4 +242,52 @@ func TestLongerThanTheProgressDeadline(t *testing.T) {
 		t.Error(s)
 	}
 	<-exceeded
+}
+
+// A copy that lags behind the cluster is held against it again and again, but not
+// all the time.
+func TestLaggingCopy(t *testing.T) {
+	ill := when("CreateContainerConfigError")
+	var looks atomic.Int32
+	c := newCluster(t, kubernetes.WithProgress(ill.listen), kubernetes.WithTransport(func(rt http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if r.Method == http.MethodGet && strings.HasSuffix(r.URL.Path, "/deployments/web") {
+				looks.Add(1)
+			}
+			resp, err := rt.RoundTrip(r)
+			if err == nil && r.URL.Query().Has("watch") {
+				resp.Body = &frozen{ReadCloser: resp.Body, at: ill.came, end: r.Context().Done()}
+			}
+			return resp, err
+		})
+	}))
+	n := c.node("web", "4s")
+	c.put(n.dep, with(behave(c.deployment("web", c.push("one", lab.Image{})), lab.ConfigError)))
+	go func() {
+		<-ill.came
+		for _, pod := range c.pods("web") {
+			c.patch(pods, pod, "kubectl-edit", "merge", `{"metadata":{"annotations":{"yuba.test/behaviour":"never-ready"}}}`)
+		}
+	}()
+	says(t, n.rolled(), "not complete within 4s", "running, not ready", "first deploy")
+	if n := looks.Load(); n < 2 || n > 10 {
+		t.Errorf("it looked %d times in 4 s", n)
+	}
+}
+
+// frozen is a body from which nothing more comes from a moment on.
+type frozen struct {
+	io.ReadCloser
+	at, end <-chan struct{}
+}
+
+func (f *frozen) Read(p []byte) (int, error) {
+	n, err := f.ReadCloser.Read(p)
+	select {
+	case <-f.at:
+		<-f.end
+		return 0, io.EOF
+	default:
+		return n, err
+	}
 }

@@ -52,7 +52,7 @@ func ImmutableFields(err error) []string {
 	}
 	var out []string
 	for _, cause := range status.ErrStatus.Details.Causes {
-		if !immutable(cause.Message) {
+		if !immutable(cause.Message) || cause.Field == uidField {
 			return nil // replacing would not heal this one
 		}
 		if !slices.Contains(out, cause.Field) {
@@ -60,6 +60,24 @@ func ImmutableFields(err error) []string {
 		}
 	}
 	return out
+}
+
+// uidField is immutable, too, but nobody wants to change it: who sends the uid of
+// one object means no other.
+const uidField = "metadata.uid"
+
+// AnotherObject says whether an apply to the object of a uid was refused because
+// that object isn't there: there is none of its name, or another one.
+func AnotherObject(err error) bool {
+	var status *apierrors.StatusError
+	if !errors.As(err, &status) {
+		return false
+	}
+	if status.ErrStatus.Reason == metav1.StatusReasonConflict {
+		return strings.Contains(status.ErrStatus.Message, "uid mismatch")
+	}
+	return status.ErrStatus.Reason == metav1.StatusReasonInvalid && status.ErrStatus.Details != nil &&
+		slices.ContainsFunc(status.ErrStatus.Details.Causes, func(c metav1.StatusCause) bool { return c.Field == uidField })
 }
 
 // immutable knows the sentences with which the API server's validations

@@ -163,7 +163,7 @@ func runtimeClass(f Facts) []Finding {
 	runtime = Finding{Check: "container runtime", Verdict: OK}
 	if len(nodes) == 0 {
 		runtime.Verdict, runtime.Message = Missing, "no node can run the pods"
-		runtime.Advice = "add a node, or change scheduling.nodeSelector of the RuntimeClass " + f.RuntimeClassName
+		runtime.Advice = "add a node, or change scheduling.nodeSelector and scheduling.tolerations of the RuntimeClass " + f.RuntimeClassName + ": they choose nodes and cover taints"
 		return []Finding{finding, runtime}
 	}
 	var without, old, silent []string
@@ -390,11 +390,16 @@ func permissions(f Facts) []Finding {
 	return findings
 }
 
-// eligible are the nodes on which pods of the RuntimeClass may land.
+// eligible are the nodes on which pods of the RuntimeClass may land: those that
+// it selects, without taints that its tolerations don't cover. The pods have no
+// tolerations of their own.
 func (f Facts) eligible() (nodes []Object) {
 	selector := field.Map(f.RuntimeClass, "scheduling", "nodeSelector")
 	for _, n := range f.Nodes {
 		fits := !field.Bool(n, "spec", "unschedulable")
+		for _, taint := range field.List(n, "spec", "taints") {
+			fits = fits && (field.String(taint, "effect") == "PreferNoSchedule" || f.tolerates(taint))
+		}
 		for label, value := range selector {
 			fits = fits && field.String(n, "metadata", "labels", label) == value
 		}
@@ -403,6 +408,25 @@ func (f Facts) eligible() (nodes []Object) {
 		}
 	}
 	return nodes
+}
+
+// tolerates says whether the RuntimeClass's tolerations cover a taint
+// (Toleration.ToleratesTaint of k8s.io/api/core/v1, without the operators that
+// compare numbers, which are behind a gate).
+func (f Facts) tolerates(taint Object) bool {
+	return slices.ContainsFunc(field.List(f.RuntimeClass, "scheduling", "tolerations"), func(t Object) bool {
+		effect, key := field.String(t, "effect"), field.String(t, "key")
+		if effect != "" && effect != field.String(taint, "effect") || key != "" && key != field.String(taint, "key") {
+			return false
+		}
+		switch field.String(t, "operator") {
+		case "Exists":
+			return true
+		case "", "Equal":
+			return key != "" && field.String(t, "value") == field.String(taint, "value")
+		}
+		return false
+	})
 }
 
 // some names the first few of many: "node a" or "5 nodes (a, b, c, ...)".

@@ -83,6 +83,40 @@ func TestRecordedNodeLacksNothing(t *testing.T) {
 	}
 }
 
+// A node that takes no pod of the group may lack what it likes: a control plane,
+// or nodes for others.
+func TestNodesWithTaints(t *testing.T) {
+	for name, c := range map[string]struct {
+		taint, tolerations string
+		lands              bool
+	}{
+		"control plane":        {`{"key": "node-role.kubernetes.io/control-plane", "effect": "NoSchedule"}`, `[]`, false},
+		"evicts":               {`{"key": "gpu", "value": "a", "effect": "NoExecute"}`, `[]`, false},
+		"preference":           {`{"key": "gpu", "effect": "PreferNoSchedule"}`, `[]`, true},
+		"tolerated":            {`{"key": "gpu", "value": "a", "effect": "NoSchedule"}`, `[{"key": "gpu", "value": "a"}]`, true},
+		"tolerated by effect":  {`{"key": "gpu", "value": "a", "effect": "NoSchedule"}`, `[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]`, true},
+		"another effect":       {`{"key": "gpu", "value": "a", "effect": "NoExecute"}`, `[{"key": "gpu", "operator": "Exists", "effect": "NoSchedule"}]`, false},
+		"another value":        {`{"key": "gpu", "value": "a", "effect": "NoSchedule"}`, `[{"key": "gpu", "operator": "Equal", "value": "b"}]`, false},
+		"another key":          {`{"key": "gpu", "effect": "NoSchedule"}`, `[{"key": "disk", "operator": "Exists"}]`, false},
+		"everything tolerated": {`{"key": "gpu", "value": "a", "effect": "NoSchedule"}`, `[{"operator": "Exists"}]`, true},
+	} {
+		t.Run(name, func(t *testing.T) {
+			f := healthy(t)
+			f.RuntimeClass["scheduling"] = object(t, `{"tolerations": `+c.tolerations+`}`)
+			f.Nodes = append(f.Nodes, object(t, `{"metadata": {"name": "node-2"}, "spec": {"taints": [`+c.taint+`]}, "status": {
+				"nodeInfo": {"containerRuntimeVersion": "containerd://1.7.0", "kernelVersion": "5.10.0", "kubeletVersion": "v1.37.2"},
+				"runtimeHandlers": [{"name": "", "features": {}}]}}`))
+			lacks := false
+			for _, finding := range Examine(f) {
+				lacks = lacks || finding.Verdict != OK
+			}
+			if lacks != c.lands {
+				t.Errorf("%+v", Examine(f))
+			}
+		})
+	}
+}
+
 func TestEachThingThatLacksIsSaidWithWhatToDo(t *testing.T) {
 	node := func(f *Facts, path string, value any) {
 		o, keys := f.Nodes[0], strings.Split(path, ".")

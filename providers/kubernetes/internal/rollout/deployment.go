@@ -1,9 +1,12 @@
 package rollout
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
+	"fediversity.eu/yuba/providers/internal/text"
 	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
@@ -14,6 +17,16 @@ import (
 //
 // progressDeadlineSeconds is not looked at: the operator's own time rules.
 func Deployment(s Snapshot, uid string, generation int64) Verdict {
+	v := judge(s, uid, generation)
+	// Not all that is foreign in it came as a message.
+	v.Message = strings.ReplaceAll(text.Plain(v.Message), "\n", " ")
+	for i, line := range v.Detail {
+		v.Detail[i] = text.Plain(line)
+	}
+	return v
+}
+
+func judge(s Snapshot, uid string, generation int64) Verdict {
 	d := s.Deployment
 	if d == nil {
 		return Verdict{State: Failed, Absent: true, Message: "the Deployment does not exist any more"}
@@ -51,11 +64,15 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 
 	ready := int64(0)
 	worst := podVerdict{}
+	pods = speakers(pods)
 	for _, p := range pods {
 		pv := judgePod(p, s)
 		if pv.ready {
 			ready++
 			continue
+		}
+		if life(p) < life(pods[0]) {
+			continue // what a pod says that is on its way out is of the past
 		}
 		if worst.message == "" || worst.stuck == "" && pv.stuck != "" {
 			worst = pv
@@ -111,8 +128,8 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 		if t := field.String(p, "metadata", "deletionTimestamp"); t != "" {
 			line += fmt.Sprintf(", asked to end by %s (grace %d s)", t, field.Int(p, "metadata", "deletionGracePeriodSeconds"))
 		}
-		if text, _ := judgeNode(s, p); text != "" {
-			line += "; " + text
+		if held, _ := judgeNode(s, p); held != "" {
+			line += "; " + held
 		}
 		v.Detail = append(v.Detail, line)
 	}
@@ -122,13 +139,37 @@ func Deployment(s Snapshot, uid string, generation int64) Verdict {
 	return v
 }
 
-// PodsOf gives the pods of a snapshot's Deployment, old and new.
+// life ranks pods: 2 is one that lives, 1 one that is asked to end, and 0 one that
+// has ended.
+func life(p Object) int {
+	switch phase := field.String(p, "status", "phase"); {
+	case phase == "Failed" || phase == "Succeeded":
+		return 0
+	case field.String(p, "metadata", "deletionTimestamp") != "":
+		return 1
+	}
+	return 2
+}
+
+// speakers gives pods in the order in which they can say what is so now: those
+// that live before those that end, and the younger of two first. It is always the
+// same one: the verdict must not flap.
+func speakers(pods []Object) []Object {
+	return slices.SortedFunc(slices.Values(pods), func(a, b Object) int {
+		return cmp.Or(life(b)-life(a),
+			cmp.Compare(field.String(b, "metadata", "creationTimestamp"), field.String(a, "metadata", "creationTimestamp")),
+			cmp.Compare(field.String(a, "metadata", "name"), field.String(b, "metadata", "name")))
+	})
+}
+
+// PodsOf gives the pods of a snapshot's Deployment, old and new: those that live
+// before those that end, and the younger of two first.
 func PodsOf(s Snapshot) []Object {
 	var pods []Object
 	for _, rs := range ownedBy(s.ReplicaSets, field.String(s.Deployment, "metadata", "uid")) {
 		pods = append(pods, ownedBy(s.Pods, field.String(rs, "metadata", "uid"))...)
 	}
-	return pods
+	return speakers(pods)
 }
 
 // Complete says whether a Deployment by itself, its pods not seen, has rolled
@@ -158,8 +199,8 @@ func allReady(d Object, desired int64) bool {
 func endOf(s Snapshot, old []Object) string {
 	message := "waiting for the end of " + podNames(old)
 	for _, p := range old {
-		if text, _ := judgeNode(s, p); text != "" {
-			return message + ": " + text
+		if held, _ := judgeNode(s, p); held != "" {
+			return message + ": " + held
 		}
 	}
 	return message

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"fediversity.eu/yuba/providers/internal/text"
 	"fediversity.eu/yuba/providers/kubernetes/internal/field"
 )
 
@@ -51,10 +52,10 @@ func eventLine(events []Object, uid, what string) []string {
 	return []string{fmt.Sprintf("last event of %s: %s: %s", what, reason, message)}
 }
 
-// clean makes a foreign message one line without control characters.
+// clean makes a foreign message one line of plain text.
 func clean(s string) string {
 	if len(s) > maxText {
 		s = strings.ToValidUTF8(s[:maxText], "") + "..."
 	}
-	return strings.Join(strings.FieldsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }), " ")
+	return strings.Join(strings.FieldsFunc(text.Plain(s), func(r rune) bool { return r == '\n' }), " ")
 }

@@ -279,3 +279,65 @@ func TestPatience(t *testing.T) {
 		}
 	}
 }
+
+// The reason is that of the pod that is there now, and not of one that is on its way
+// out, in whatever order they come.
+func TestWhoSpeaks(t *testing.T) {
+	at := func(second, rest string) string {
+		return `{"metadata":{"creationTimestamp":"2026-01-01T00:00:` + second + `Z"` + rest[1:len(rest)-1] + `}`
+	}
+	ended := pod(t, "web-new-e", "web-new", at("05", `{},"status":{"phase":"Failed","reason":"Evicted"}}`))
+	ending := pod(t, "web-new-d", "web-new", at("04", `{,"deletionTimestamp":"2026-01-01T00:01:00Z"},"status":{"phase":"Pending"}}`))
+	older := pod(t, "web-new-o", "web-new", at("01", `{},"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"older"}]}}`))
+	younger := pod(t, "web-new-y", "web-new", at("02", `{},"status":{"phase":"Pending","conditions":[{"type":"PodScheduled","status":"False","reason":"Unschedulable","message":"younger"}]}}`))
+	for _, tt := range []struct {
+		pods []Object
+		want string
+	}{
+		{[]Object{ended, ending, older, younger}, "Unschedulable: younger"},
+		{[]Object{ended, ending, older}, "Unschedulable: older"},
+		{[]Object{ended, ending}, "pod web-new-d is being deleted"},
+		{[]Object{ended}, "pod web-new-e ended: Failed Evicted"},
+	} {
+		for range len(tt.pods) {
+			tt.pods = append(tt.pods[1:], tt.pods[0])
+			v := Deployment(Snapshot{Deployment: deployment(t, `{}`, incomplete), ReplicaSets: []Object{newSet(t)}, Pods: tt.pods}, "d", 2)
+			if v.Message != "0/1 ready: "+tt.want {
+				t.Errorf("%s, and not %s", v.Message, tt.want)
+			}
+		}
+	}
+}
+
+// What a pod writes does not steer the terminal of who reads the verdict.
+func TestVerdictIsPlainText(t *testing.T) {
+	for _, hostile := range []string{"\u009b2J", "\u202e", "\x1b]0;x\x07", "\n\x00"} {
+		p := pod(t, "web-new-1", "web-new", waitingPod(`"state":{"waiting":{}}`))
+		status := p["status"].(Object)["containerStatuses"].([]any)[0].(Object)
+		status["state"] = Object{"waiting": Object{"reason": "Odd" + hostile, "message": "a" + hostile + "b"}}
+		status["lastState"] = Object{"terminated": Object{"reason": hostile, "message": hostile}}
+		warning := event(t, "web-new-1", "2026-01-01T00:00:00Z", "R", "M")
+		warning["reason"], warning["message"] = "Unhealthy"+hostile, "probe"+hostile
+		v := Deployment(Snapshot{Deployment: deployment(t, `{}`, incomplete), ReplicaSets: []Object{newSet(t)}, Pods: []Object{p}, Events: []Object{warning}}, "d", 2)
+		if !strings.Contains(v.Message, "Odd") || strings.ContainsAny(v.Why(), "\u009b\u202e\x1b\x07\x00") || strings.Contains(v.Message, "\n") {
+			t.Errorf("%q", v.Why())
+		}
+	}
+}
+
+// A crash loop that doesn't show just now fails as soon as it does, and until then
+// there is no moment to wait for.
+func TestHeldNeedsNoLook(t *testing.T) {
+	p, now := Patience{Grace: time.Second}, time.Unix(0, 0)
+	p.Judge(Verdict{Stuck: "crash"}, now)
+	if n := p.Next(now); n != time.Second {
+		t.Errorf("next after %v", n)
+	}
+	now = now.Add(2 * time.Second)
+	if v := p.Judge(Verdict{Stuck: "crash", Held: true}, now); v.State != Waiting || p.Next(now) != 0 {
+		t.Errorf("%v, next after %v", v.State, p.Next(now))
+	}
+	if v := p.Judge(Verdict{Stuck: "crash"}, now); v.State != Failed {
+		t.Errorf("%v", v.State)
+	}
+}

@@ -76,6 +76,7 @@ type Patience struct {
 	Grace time.Duration
 
 	stuck string
+	held  bool
 	since time.Time
 }
 
@@ -86,6 +87,7 @@ func (p *Patience) Judge(v Verdict, now time.Time) Verdict {
 		p.stuck = ""
 		return v
 	}
+	p.held = v.Held
 	if v.Stuck != p.stuck {
 		p.stuck, p.since = v.Stuck, now
 	}
@@ -96,9 +98,9 @@ func (p *Patience) Judge(v Verdict, now time.Time) Verdict {
 }
 
 // Next is how long until a verdict with the current reason fails, 0 when
-// nothing is stuck.
+// nothing is stuck, or fails as long as it is held.
 func (p *Patience) Next(now time.Time) time.Duration {
-	if p.stuck == "" {
+	if p.stuck == "" || p.held {
 		return 0
 	}
 	return max(p.Grace-now.Sub(p.since), time.Millisecond)
