@@ -222,14 +222,14 @@ func (c *Client) Put(ctx context.Context, data []byte) error {
 		var pause time.Duration
 		refused := false
 		switch {
-		case err != nil && !sent:
+		case err != nil && !sent && !lost:
 			return heals(err), 0, withOutcome(err, "the state is not saved")
 		case err != nil:
 		case a.ok():
 			return false, 0, nil
-		case a.status == http.StatusTooManyRequests:
+		case a.status == http.StatusTooManyRequests && !lost:
 			return true, retryAfter(a), withOutcome(c.refused(r, a), "the state is not saved")
-		case a.unclear():
+		case a.status == http.StatusTooManyRequests, a.unclear():
 			err, pause = c.refused(r, a), retryAfter(a)
 		case !lost:
 			return false, 0, withOutcome(c.refused(r, a), c.notSaved(r, a))
@@ -302,15 +302,15 @@ func (c *Client) Delete(ctx context.Context) error {
 		var pause time.Duration
 		again := false
 		switch {
-		case err != nil && !sent:
+		case err != nil && !sent && !lost:
 			return heals(err), 0, withOutcome(err, "the state is not deleted")
 		case err != nil:
 			again = heals(err)
 		case a.ok():
 			return false, 0, nil
-		case a.status == http.StatusTooManyRequests:
+		case a.status == http.StatusTooManyRequests && !lost:
 			return true, retryAfter(a), withOutcome(c.refused(r, a), "the state is not deleted")
-		case a.unclear():
+		case a.status == http.StatusTooManyRequests, a.unclear():
 			err, again, pause = c.refused(r, a), true, retryAfter(a)
 		case !lost && a.status != http.StatusNotFound:
 			return false, 0, withOutcome(c.refused(r, a), "the state is not deleted")

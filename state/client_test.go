@@ -202,6 +202,63 @@ func TestNobodyListens(t *testing.T) {
 	wantError(t, c.Delete(t.Context()), "connection refused", "the state is not deleted")
 }
 
+// The server does what it is told, and before it has said so it is gone, or lets
+// nobody in any more. Nobody knows what became of it then.
+func TestDoneAndGone(t *testing.T) {
+	for name, c := range map[string]struct {
+		call func(*Client) error
+		want string
+	}{
+		"save":   {func(c *Client) error { return c.Put(t.Context(), stateOf(2, "mine")) }, "it is not known whether the state is saved"},
+		"delete": {func(c *Client) error { return c.Delete(t.Context()) }, "it is not known whether the state is deleted"},
+	} {
+		t.Run(name+", refuses connections", func(t *testing.T) {
+			store := realServer(t)
+			must(t, client(t, store.URL+"/g").Put(t.Context(), stateOf(1, "first")))
+			var front *httptest.Server
+			front = httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				carryOut(t, store, r)
+				front.Listener.Close()
+				panic(http.ErrAbortHandler)
+			}))
+			t.Cleanup(front.Close)
+			wantError(t, c.call(client(t, front.URL+"/g")), c.want, "connection refused")
+		})
+		t.Run(name+", has too many requests", func(t *testing.T) {
+			store := realServer(t)
+			must(t, client(t, store.URL+"/g").Put(t.Context(), stateOf(1, "first")))
+			first := true
+			address := handlerFor(t, store.URL, func(w http.ResponseWriter, r *http.Request) bool {
+				if first {
+					first = false
+					carryOut(t, store, r)
+					w.WriteHeader(http.StatusBadGateway)
+					return true
+				}
+				w.WriteHeader(http.StatusTooManyRequests)
+				return true
+			})
+			wantError(t, c.call(client(t, address+"/g")), c.want, "429")
+		})
+	}
+}
+
+// carryOut lets a server do what a request asks for, and keeps the answer.
+func carryOut(t *testing.T, store *httptest.Server, r *http.Request) {
+	t.Helper()
+	to := r.Clone(t.Context())
+	to.RequestURI = ""
+	u, err := url.Parse(store.URL + r.URL.RequestURI())
+	must(t, err)
+	to.URL = u
+	resp, err := http.DefaultTransport.RoundTrip(to)
+	must(t, err)
+	resp.Body.Close()
+	if resp.StatusCode/100 != 2 {
+		t.Errorf("the store answers %s", resp.Status)
+	}
+}
+
 // Another run wrote while the answer was lost: nothing may be overwritten.
 func TestLostWriteNeverOverwritesAnother(t *testing.T) {
 	ts := realServer(t)
