@@ -6,6 +6,9 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"slices"
+	"strconv"
+	"strings"
 	"time"
 
 	"github.com/hashicorp/hcl/v2"
@@ -105,8 +108,25 @@ func (c CLI) Run(ctx context.Context, name string, args []string) int {
 	if !ok {
 		panic("engine: no verb " + name)
 	}
-	view, args := arguments.ParseView(append([]string(nil), args...))
+	view, args := arguments.ParseView(oneDash(args))
 	return run(&cli{CLI: c, verb: name, view: view}, ctx, args)
+}
+
+// oneDash gives the flags that are OpenTofu's view's, which takes no others, one
+// dash where they have two: all other flags may have either.
+func oneDash(args []string) []string {
+	out := slices.Clone(args)
+	for i, a := range out {
+		if a == "--" {
+			break
+		}
+		name, _, _ := strings.Cut(a, "=")
+		switch name {
+		case "--no-color", "--compact-warnings", "--consolidate-warnings", "--consolidate-errors", "--concise", "--deprecation":
+			out[i] = a[1:]
+		}
+	}
+	return out
 }
 
 // cli is one command line under way.
@@ -140,7 +160,7 @@ func (c *cli) engine(s settings) *Engine {
 		Stdin:     c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 		JSON: s.view.ViewType == arguments.ViewJSON, NoColor: c.NoColor || c.view.NoColor,
 		ShowSensitive: s.showSensitive, NoLock: !s.lock, LockTimeout: s.lockTimeout,
-		Parallelism: max(s.parallelism, 0), Input: s.view.InputEnabled && os.Getenv("TF_INPUT") != "0" && os.Getenv("TF_INPUT") != "false",
+		Parallelism: max(s.parallelism, 0), Input: s.view.InputEnabled && mayAsk(),
 		Interrupts: c.Interrupts, Encryption: os.Getenv("TF_ENCRYPTION"), Commands: c.Commands,
 		stock: c.view, JSONInto: s.view.JSONInto,
 	}
@@ -163,6 +183,12 @@ func (c *cli) engine(s settings) *Engine {
 	}
 	e.tty.linked = e.linked
 	return e
+}
+
+// mayAsk says whether TF_INPUT leaves it to the flags to ask.
+func mayAsk() bool {
+	ask, err := strconv.ParseBool(os.Getenv("TF_INPUT"))
+	return ask || err != nil
 }
 
 // provisioners are those of stock tofu that need no connection: local-exec,

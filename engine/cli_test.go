@@ -298,6 +298,13 @@ func TestMissingVariableIsAskedForOnce(t *testing.T) {
 	}
 	d.stdin = ""
 	has(t, d.must(1, "plan", "-input=false").err, "No value for required variable")
+	for _, off := range []string{"0", "F", "False"} { // as stock tofu reads it
+		t.Setenv("TF_INPUT", off)
+		d.stdin = "child\n"
+		if p := d.must(1, "plan"); strings.Contains(p.out, "Enter a value") {
+			t.Errorf("TF_INPUT=%s: it asks", off)
+		}
+	}
 }
 
 func TestStateMoveToAnotherFile(t *testing.T) {

@@ -11,6 +11,7 @@ import (
 	"fmt"
 	"mime"
 	"net/http"
+	"regexp"
 	"strings"
 	"sync"
 	"time"
@@ -253,8 +254,15 @@ func (c *Client) Put(ctx context.Context, data []byte) error {
 	return nil
 }
 
+// ofSerial finds what `yuba state serve` says of a state that it refuses for what
+// it is, whoever holds the lock.
+var ofSerial = regexp.MustCompile(`(?i)\b(serial|lineage)\b`)
+
 // notSaved is the outcome of a refused write.
 func (c *Client) notSaved(r request, a *answer) string {
+	if a.status == http.StatusPreconditionFailed && ofSerial.MatchString(c.words(a)) {
+		return "the state is not saved"
+	}
 	if r.lockID != "" && (a.locked() || a.status == http.StatusBadRequest || a.status == http.StatusPreconditionFailed || a.status == http.StatusPreconditionRequired) {
 		return "the state is not saved, and this run's lock " + cleanText(r.lockID, 128) + " may be lost"
 	}

@@ -259,6 +259,20 @@ func carryOut(t *testing.T, store *httptest.Server, r *http.Request) {
 	}
 }
 
+// A state that is refused for its serial or lineage says nothing about the lock.
+func TestOlderStateIsNotALostLock(t *testing.T) {
+	c := client(t, realServer(t).URL+"/g")
+	must(t, c.Lock(t.Context(), lockOf(idA)))
+	must(t, c.Put(t.Context(), stateOf(5, "five")))
+	for _, old := range [][]byte{stateOf(4, "four"), bytes.Replace(stateOf(6, "six"), []byte(`"lineage":"`), []byte(`"lineage":"x`), 1)} {
+		err := c.Put(t.Context(), old)
+		wantError(t, err, "412", "DELETE this one first", "the state is not saved")
+		if strings.Contains(err.Error(), "may be lost") {
+			t.Errorf("the lock is suspected: %v", err)
+		}
+	}
+}
+
 // Another run wrote while the answer was lost: nothing may be overwritten.
 func TestLostWriteNeverOverwritesAnother(t *testing.T) {
 	ts := realServer(t)

@@ -168,7 +168,15 @@ func varFlags(f *flag.FlagSet) {
 
 func viewsFlags(f *flag.FlagSet) {
 	switched(f, "json", "print OpenTofu's machine-readable form")
+	jsonIntoFlag(f)
+	humanFlags(f)
+}
+
+func jsonIntoFlag(f *flag.FlagSet) {
 	shown(f, "json-into", "write what -json prints to this `file`, and print for humans")
+}
+
+func humanFlags(f *flag.FlagSet) {
 	switched(f, "no-color", "print without colour")
 	switched(f, "compact-warnings", "show warnings by their summary only")
 	f.Bool("consolidate-warnings", true, "show every place of a warning")
@@ -181,6 +189,10 @@ func sensitiveFlag(f *flag.FlagSet) { switched(f, "show-sensitive", "show sensit
 func inputFlag(f *flag.FlagSet)     { f.Bool("input", true, "never ask") }
 func stateFlag(f *flag.FlagSet)     { shown(f, "state", "the state in this `file` (backend local only)") }
 
+func stateOutFlag(f *flag.FlagSet) {
+	shown(f, "state-out", "write the state to this `file` (backend local only)")
+}
+
 func testDirFlag(f *flag.FlagSet) {
 	shown(f, "test-directory", "without effect, a `directory`: test files are not read")
 }
@@ -190,7 +202,7 @@ func ignoreVersionFlag(f *flag.FlagSet) {
 
 func stateFileFlags(f *flag.FlagSet) {
 	stateFlag(f)
-	shown(f, "state-out", "write the state to this `file` (backend local only)")
+	stateOutFlag(f)
 	shown(f, "backup", "keep the state from before in this `file`, - for none (backend local only)")
 }
 
@@ -249,7 +261,7 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 			varFlags, viewsFlags, sensitiveFlag, one("plan", "show the plan in this `file`"), onOff("state", "show the state"),
 			onOff("config", "show the configuration (with -json)"), one("module", "show the module in this `directory` (with -json)")),
 		stockCommand("console", "[FLAGS]", "Evaluate expressions, typed or from the standard input.", where, "echo 'length(var.names)' | yuba console",
-			varFlags, viewsFlags, inputFlag, stateFlag, stockLockFlags),
+			varFlags, jsonIntoFlag, humanFlags, inputFlag, stateFlag, stockLockFlags),
 		stockCommand("graph", "[FLAGS]", "Print the graph of a plan or an apply, for Graphviz.", where, "yuba graph | dot -Tsvg > graph.svg",
 			varFlags, one("plan", "graph the apply of the plan in this `file`"), one("type", "which graph: `plan`, plan-refresh-only, plan-destroy or apply"),
 			onOff("draw-cycles", "show cycles in colour"), one("module-depth", "without effect, a `number`"), onOff("verbose", "show everything")),
@@ -266,14 +278,16 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 		stockCommand("state show", "[FLAGS] ADDRESS", "Show an object in the state.", stateWhere, "yuba state show random_uuid.x",
 			varFlags, viewsFlags, sensitiveFlag, stateFlag),
 		stockCommand("state mv", "[FLAGS] SOURCE DESTINATION", "Move objects in the state to another address.", stateWhere, "yuba state mv random_uuid.x module.m.random_uuid.x",
-			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFileFlags, one("backup-out", "keep the other state from before in this `file` (backend local only)")),
+			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFlag, stateOutFlag,
+			one("backup", "keep the state from before in this `file`, not in one with the time in its name (backend local only)"), one("backup-out", "keep the other state from before in this `file` (backend local only)")),
 		stockCommand("state rm", "[FLAGS] ADDRESS...", "Forget objects without removing them.", stateWhere, "yuba state rm random_uuid.x",
-			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFlag, one("backup", "keep the state from before in this `file` (backend local only)")),
+			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFlag, one("backup", "keep the state from before in this `file`, not in one with the time in its name (backend local only)")),
 		stockCommand("state pull", "[FLAGS]", "Print the state as it is stored, decrypted.", stateWhere, "yuba state pull > backup.tfstate",
 			varFlags),
 		stockCommand("state push", "[FLAGS] FILE", "Store a state file, such as errored.tfstate.",
-			"A state with another lineage or a lower serial than the stored one is refused, unless -force.\n\n"+stateWhere, "yuba state push errored.tfstate",
-			varFlags, viewsFlags, stockLockFlags, onOff("force", "store it whatever the lineage and serial of the stored one")),
+			"A state with another lineage or a lower serial than the stored one is refused, unless -force. A server may refuse it\n"+
+				"all the same, and 'yuba state serve' does: docs/state.md#versions says how to go back to an older state.\n\n"+stateWhere, "yuba state push errored.tfstate",
+			varFlags, viewsFlags, stockLockFlags, onOff("force", "send it whatever the lineage and serial of the stored one")),
 		stockCommand("state replace-provider", "[FLAGS] FROM TO", "Give objects in the state another provider.", stateWhere,
 			"yuba state replace-provider registry.terraform.io/hashicorp/random registry.opentofu.org/hashicorp/random",
 			varFlags, ignoreVersionFlag, viewsFlags, approve, stockLockFlags, stateFlag),
@@ -286,7 +300,7 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 			"yuba force-unlock 7f0b1f6e-3f0d-4f7c-a0a3-0c9f8d0a7d5e",
 			varFlags, viewsFlags, onOff("force", "do not ask")),
 		stockCommand("workspace list", "", "List the workspaces.", workspaceWhere, "yuba workspace list", varFlags, viewsFlags),
-		stockCommand("workspace show", "", "Print the name of the workspace.", workspaceWhere, "TF_WORKSPACE=test yuba workspace show", varFlags, viewsFlags),
+		stockCommand("workspace show", "", "Print the name of the workspace.", workspaceWhere, "TF_WORKSPACE=test yuba workspace show", varFlags, humanFlags),
 		stockCommand("workspace new", "NAME", "Say how a workspace is made.", workspaceWhere, "TF_WORKSPACE=test yuba apply"),
 		stockCommand("workspace select", "NAME", "Say how a workspace is chosen.", workspaceWhere, "TF_WORKSPACE=test yuba plan"),
 		stockCommand("workspace delete", "NAME", "Say how a workspace is removed.", workspaceWhere, "TF_WORKSPACE=test yuba destroy"),

@@ -1,10 +1,54 @@
 package main
 
 import (
+	"flag"
 	"os"
 	"slices"
+	"strings"
 	"testing"
 )
+
+// What -h of a verb of stock tofu's lists is taken, with two dashes and so with
+// one.
+func TestFlagsOfHelpAreTaken(t *testing.T) {
+	t.Chdir(t.TempDir())
+	null, err := os.Open(os.DevNull)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer null.Close()
+	said, err := os.Create("said")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer said.Close()
+	p := process{stdin: null, stdout: said, stderr: said, getenv: func(string) string { return "" }, interrupts: func() <-chan struct{} { return nil }}
+	for _, cmd := range tofuCommands() {
+		flags := flag.NewFlagSet("", flag.ContinueOnError)
+		cmd.setup(flags)
+		flags.VisitAll(func(f *flag.Flag) {
+			arg := "--" + f.Name
+			switch b, ok := f.Value.(interface{ IsBoolFlag() bool }); {
+			case ok && b.IsBoolFlag():
+			case f.Name == "deprecation":
+				arg += "=module:all"
+			default:
+				arg += "=1"
+			}
+			if err := said.Truncate(0); err != nil {
+				t.Fatal(err)
+			}
+			stockVerb(t.Context(), p, cmd.name, []string{arg})
+			out, err := os.ReadFile("said")
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(string(out), "flag provided but not defined") || strings.Contains(string(out), "json is not allowed") {
+				t.Errorf("%s %s is refused: %s", cmd.name, arg, strings.Trim(string(out), "\x00"))
+			}
+		})
+	}
+}
 
 func TestArgumentsFromTheEnvironment(t *testing.T) {
 	env := map[string]string{
