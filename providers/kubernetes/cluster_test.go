@@ -642,6 +642,46 @@ func TestImmutableFieldsReplace(t *testing.T) {
 	}
 }
 
+// A claim of which the manifest no longer says what it has, such as its class, is
+// left as it is: to replace it would lose its data. Another class is another claim.
+func TestClaimStays(t *testing.T) {
+	c := newCluster(t)
+	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
+	claim := func(class, size string) map[string]any {
+		spec := map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": size}}}
+		if class != "" {
+			spec["storageClassName"] = class
+		}
+		return with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "v", "namespace": c.ns}, "spec": spec})
+	}
+	i := object()
+	c.put(i, claim("first", "1Gi"))
+	uid := i.str(t, "uid")
+	for range 2 { // it stays so
+		w := c.walk()
+		w.refresh(i)
+		p := w.plan(i, claim("", "1Gi"))
+		if len(p.replace) > 0 {
+			t.Fatalf("replaced for %v", p.replace)
+		}
+		c.walk().apply(p)
+		w = c.walk()
+		w.refresh(i)
+		if !w.plan(i, claim("", "1Gi")).noop() {
+			t.Error("a plan shows changes")
+		}
+		m := claim("", "1Gi")
+		m["manifest"].(map[string]any)["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
+		c.put(i, m)
+	}
+	if class := c.field(claims, "v", "spec", "storageClassName"); class != "first" || i.str(t, "uid") != uid {
+		t.Errorf("the claim has the class %v, and is another one: %v", class, i.str(t, "uid") != uid)
+	}
+	if p := c.walk().plan(i, claim("second", "1Gi")); len(p.replace) == 0 {
+		t.Error("a claim of another class is the same")
+	}
+}
+
 // tryApplyKnown applies a plan whose unknown values have become known, without
 // planning again.
 func (w *walk) tryApplyKnown(c *change, attrs map[string]any) string {

@@ -530,7 +530,14 @@ func (x *applied) apply(ctx context.Context, c *client.Client) (client.Object, [
 		body["metadata"] = meta
 	}
 	o := client.ApplyOptions{Force: x.force, DryRun: x.dryRun}
-	obj, warnings, err := c.Apply(ctx, x.kind, x.id.namespace, x.id.name, body, o)
+	send := func() (client.Object, []string, error) {
+		obj, warnings, err := c.Apply(ctx, x.kind, x.id.namespace, x.id.name, body, o)
+		if len(client.ImmutableFields(err)) > 0 && x.kind.Group == "" && x.kind.Kind == "PersistentVolumeClaim" && x.leaveClaim(ctx, c, body) {
+			return c.Apply(ctx, x.kind, x.id.namespace, x.id.name, body, o)
+		}
+		return obj, warnings, err
+	}
+	obj, warnings, err := send()
 	conflicts := client.Conflicts(err)
 	if len(conflicts) == 0 {
 		return obj, warnings, err
@@ -542,7 +549,35 @@ func (x *applied) apply(ctx context.Context, c *client.Client) (client.Object, [
 		}
 	}
 	o.Force = true
-	return c.Apply(ctx, x.kind, x.id.namespace, x.id.name, body, o)
+	return send()
+}
+
+// leaveClaim adds to what is sent of a claim the fields that we have applied once
+// and that the manifest leaves out now, such as storageClassName, with the values
+// that they have: the API server would take an apply without them for their
+// removal, and refuse it. Without that the claim would be replaced, and its data
+// lost, for the sake of nothing. It is false when there are none.
+func (x *applied) leaveClaim(ctx context.Context, c *client.Client, body client.Object) bool {
+	live, err := c.Get(ctx, x.kind, x.id.namespace, x.id.name)
+	if err != nil {
+		return false
+	}
+	ours, _ := ownership.Owned(live, c.FieldManager())["f:spec"].(client.Object)
+	has, _ := live["spec"].(client.Object)
+	spec, _ := body["spec"].(client.Object)
+	spec = maps.Clone(spec)
+	added := false
+	for name, v := range has {
+		// These may be changed, and so be removed.
+		if _, given := spec[name]; given || ours["f:"+name] == nil || name == "resources" || name == "volumeAttributesClassName" {
+			continue
+		}
+		spec[name], added = v, true
+	}
+	if added {
+		body["spec"] = spec
+	}
+	return added
 }
 
 // explain gives an error of an apply the words for the user; secrets are cut out.
