@@ -4,12 +4,14 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"os"
 	"path/filepath"
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -543,7 +545,15 @@ func TestImport(t *testing.T) {
 
 // A definition and its objects come in one apply, and work like all others.
 func TestCustomResources(t *testing.T) {
-	c := newCluster(t)
+	var away atomic.Bool // a proxy without an API server behind it
+	c := newCluster(t, kubernetes.WithTransport(func(rt http.RoundTripper) http.RoundTripper {
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			if !away.Load() || !strings.HasPrefix(r.URL.Path, "/apis") {
+				return rt.RoundTrip(r)
+			}
+			return &http.Response{StatusCode: http.StatusNotFound, Status: "404 Not Found", Body: io.NopCloser(strings.NewReader("<html>")), Request: r}, nil
+		})
+	}))
 	group := strings.ReplaceAll(c.ns, "-", "") + ".example.com"
 	crd := map[string]any{
 		"apiVersion": "apiextensions.k8s.io/v1", "kind": "CustomResourceDefinition",
@@ -589,6 +599,14 @@ func TestCustomResources(t *testing.T) {
 	if !strings.Contains(s, `unknown field "spec.sise"`) && !strings.Contains(s, ".spec.sise") {
 		t.Errorf("a misspelt field: %q", s)
 	}
+	away.Store(true)
+	if s := c.walk().tryRefresh(obj); !strings.Contains(s, "404 Not Found") || !obj.exists() {
+		t.Errorf("a proxy's answer, and it is in state: %v, error %q", obj.exists(), s)
+	}
+	if s := c.walk().tryDestroy(context.Background(), obj); !strings.Contains(s, "404 Not Found") {
+		t.Errorf("a proxy's answer, and it is destroyed: %q", s)
+	}
+	away.Store(false)
 	if s := c.walk().tryDestroy(context.Background(), def); s != "" {
 		t.Fatal(s)
 	}

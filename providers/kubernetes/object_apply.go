@@ -65,6 +65,7 @@ func (r *objectResource) create(ctx context.Context, c *client.Client, x *applie
 	patient, cancel := context.WithTimeout(ctx, settle)
 	defer cancel()
 	var notServed *client.NotServedError
+	var none *client.NoPathError
 	for {
 		k, err := r.kind(ctx, c, x.id)
 		if err == nil {
@@ -83,11 +84,10 @@ func (r *objectResource) create(ctx context.Context, c *client.Client, x *applie
 				continue
 			}
 			err = aerr
-			var none *client.NoPathError
 			if !errors.As(err, &none) {
 				return live, warnings, err
 			}
-		} else if !errors.As(err, &notServed) {
+		} else if !errors.As(err, &notServed) && !errors.As(err, &none) {
 			return nil, nil, err
 		}
 		if !sleep(patient, 500*time.Millisecond) {

@@ -17,6 +17,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,6 +43,13 @@ const (
 	maxBody = 256 << 20
 	// pageSize is the number of objects asked for in one page of a list.
 	pageSize = 250
+	// maxList bounds all pages of a list, in bytes, and maxPages their number: a
+	// million objects.
+	maxList  = 1 << 30
+	maxPages = 4000
+	// maxRestarts is how often a list is begun again because the snapshot behind
+	// its pages has expired.
+	maxRestarts = 5
 	// tries is how often a request is sent at most.
 	tries = 6
 	// maxRetryAfter bounds how long a server can make us wait by Retry-After.
@@ -140,12 +148,12 @@ func (c *Client) Apply(ctx context.Context, k Kind, namespace, name string, obj 
 	if !o.DryRun {
 		defer c.forget(k, namespace, name)
 	}
-	return c.object(ctx, request{method: http.MethodPatch, path: k.path(namespace, name), query: q, body: body, contentType: "application/apply-patch+yaml"})
+	return c.one(ctx, k, name, request{method: http.MethodPatch, path: k.path(namespace, name), query: q, body: body, contentType: "application/apply-patch+yaml"})
 }
 
 // Get reads one object from the API server, past every cache.
 func (c *Client) Get(ctx context.Context, k Kind, namespace, name string) (Object, error) {
-	obj, _, err := c.object(ctx, request{method: http.MethodGet, path: k.path(namespace, name)})
+	obj, _, err := c.one(ctx, k, name, request{method: http.MethodGet, path: k.path(namespace, name)})
 	return obj, err
 }
 
@@ -157,7 +165,7 @@ func (c *Client) MergePatch(ctx context.Context, k Kind, namespace, name string,
 	}
 	defer c.forget(k, namespace, name)
 	q := url.Values{"fieldManager": {c.fieldManager}}
-	obj, _, err := c.object(ctx, request{method: http.MethodPatch, path: k.path(namespace, name), query: q, body: body, contentType: "application/merge-patch+json"})
+	obj, _, err := c.one(ctx, k, name, request{method: http.MethodPatch, path: k.path(namespace, name), query: q, body: body, contentType: "application/merge-patch+json"})
 	return obj, err
 }
 
@@ -178,7 +186,8 @@ func (c *Client) Delete(ctx context.Context, k Kind, namespace, name, uid string
 		return false, err
 	}
 	defer c.forget(k, namespace, name)
-	obj, _, err := c.object(ctx, request{method: http.MethodDelete, path: k.path(namespace, name), body: body, contentType: "application/json"})
+	r := request{method: http.MethodDelete, path: k.path(namespace, name), body: body, contentType: "application/json"}
+	obj, _, err := c.object(ctx, r)
 	if apierrors.IsNotFound(err) {
 		return true, nil
 	}
@@ -187,6 +196,9 @@ func (c *Client) Delete(ctx context.Context, k Kind, namespace, name, uid string
 	}
 	// Objects that end at once are answered with a Status, the others with
 	// themselves.
+	if obj["kind"] != "Status" && obj["kind"] != k.Kind {
+		return false, c.strange(r, "neither a Status nor a "+k.Kind)
+	}
 	return obj["kind"] == "Status", nil
 }
 
@@ -199,26 +211,42 @@ type ListOptions struct {
 // List reads all objects of a kind in a namespace, page by page, past every
 // cache, and gives the resource version that a watch can go on from.
 func (c *Client) List(ctx context.Context, k Kind, namespace string, o ListOptions) (items []Object, resourceVersion string, err error) {
-	token := ""
-	for {
+	token, restarts, size := "", 0, 0
+	for pages := 1; ; pages++ {
 		q := url.Values{"limit": {strconv.Itoa(pageSize)}}
 		setIf(q, "labelSelector", o.LabelSelector)
 		setIf(q, "fieldSelector", o.FieldSelector)
 		setIf(q, "continue", token)
-		page, _, err := c.object(ctx, request{method: http.MethodGet, path: k.path(namespace, ""), query: q})
+		r := request{method: http.MethodGet, path: k.path(namespace, ""), query: q}
+		body, _, err := c.send(ctx, r)
 		if apierrors.IsResourceExpired(err) && token != "" {
 			// The snapshot behind the token is gone: begin again.
-			items, token = nil, ""
+			if restarts++; restarts > maxRestarts {
+				return nil, "", fmt.Errorf("list of %s from %s: its pages expired %d times before the last one was there: %v", k.Resource, c.Server(), restarts, err)
+			}
+			items, token, size, pages = nil, "", 0, 0
 			continue
 		}
 		if err != nil {
 			return nil, "", err
 		}
-		raw, _ := page["items"].([]any)
+		if size += len(body); size > maxList || pages > maxPages {
+			return nil, "", fmt.Errorf("list of %s from %s: it is larger than %d pages and %d bytes", k.Resource, c.Server(), maxPages, maxList)
+		}
+		page, err := c.decode(r, body)
+		if err != nil {
+			return nil, "", err
+		}
+		list, ok := page["items"]
+		raw, isList := list.([]any)
+		kind, _ := page["kind"].(string)
+		if !ok || !isList && list != nil || page["apiVersion"] != k.APIVersion() || kind == "" {
+			return nil, "", c.strange(r, "no list of "+k.Resource)
+		}
 		for _, it := range raw {
 			obj, ok := it.(Object)
 			if !ok {
-				return nil, "", fmt.Errorf("list of %s from %s: an item is no object", k.Resource, c.Server())
+				return nil, "", c.strange(r, "no list of objects")
 			}
 			// The items of a list carry neither.
 			obj["apiVersion"], obj["kind"] = k.APIVersion(), k.Kind
@@ -248,20 +276,40 @@ func (c *Client) Kind(ctx context.Context, gvk schema.GroupVersionKind) (Kind, e
 		return k, nil
 	}
 	missing := &NotServedError{GVK: gvk, Server: c.Server()}
-	kinds, err := c.groups.do(ctx, gvk.GroupVersion(), func() (map[string]Kind, error) {
-		kinds, err := c.discover(ctx, gvk.GroupVersion())
-		if err == nil {
-			if _, ok := kinds[gvk.Kind]; !ok {
-				return nil, missing
+	var kinds map[string]Kind
+	var err error
+	for try := 0; ; try++ {
+		kinds, err = c.groups.do(ctx, gvk.GroupVersion(), func() (map[string]Kind, error) {
+			kinds, err := c.discover(ctx, gvk.GroupVersion())
+			if err == nil {
+				if _, ok := kinds[gvk.Kind]; !ok {
+					return nil, missing
+				}
 			}
+			return kinds, err
+		})
+		var none *NoPathError
+		if !errors.As(err, &none) && !apierrors.IsNotFound(err) {
+			break
 		}
-		return kinds, err
-	})
-	var none *NoPathError
-	switch {
-	case errors.As(err, &none) || apierrors.IsNotFound(err):
-		return Kind{}, missing
-	case err != nil:
+		// That may be a proxy's word: not served is what the API server doesn't list.
+		listed, lerr := c.serves(ctx, gvk.GroupVersion())
+		switch {
+		case lerr != nil:
+			return Kind{}, lerr
+		case !listed:
+			return Kind{}, missing
+		case try == indexTries:
+			return Kind{}, err
+		}
+		// The index follows definitions that come and go a moment later.
+		select {
+		case <-ctx.Done():
+			return Kind{}, err
+		case <-time.After(500 * time.Millisecond):
+		}
+	}
+	if err != nil {
 		return Kind{}, err
 	}
 	if k, ok := kinds[gvk.Kind]; ok {
@@ -276,6 +324,38 @@ func (c *Client) Kind(ctx context.Context, gvk schema.GroupVersionKind) (Kind, e
 		return k, nil
 	}
 	return Kind{}, missing
+}
+
+// indexTries is how often a group and version that is listed and not there is asked
+// for again.
+const indexTries = 5
+
+// serves says whether the API server lists a group and version.
+func (c *Client) serves(ctx context.Context, gv schema.GroupVersion) (bool, error) {
+	r := request{method: http.MethodGet, path: "/apis"}
+	if gv.Group == "" {
+		r.path = "/api"
+	}
+	body, _, err := c.send(ctx, r)
+	if err != nil {
+		return false, fmt.Errorf("asking whether %s is served: %w", gv, err)
+	}
+	var index struct {
+		Kind     string            `json:"kind"`
+		Groups   []metav1.APIGroup `json:"groups"`
+		Versions []string          `json:"versions"` // of the core group
+	}
+	if err := json.Unmarshal(body, &index); err != nil || index.Kind != "APIGroupList" && index.Kind != "APIVersions" {
+		return false, c.strange(r, "no list of API groups")
+	}
+	for _, g := range index.Groups {
+		for _, v := range g.Versions {
+			if v.GroupVersion == gv.String() {
+				return true, nil
+			}
+		}
+	}
+	return gv.Group == "" && slices.Contains(index.Versions, gv.Version), nil
 }
 
 // KindOf finds the kind of a resource ("configmaps") of an API group ("" for the
@@ -319,13 +399,14 @@ func (c *Client) discover(ctx context.Context, gv schema.GroupVersion) (map[stri
 	if strings.ContainsAny(gv.Group+gv.Version, "/?#% ") {
 		return nil, fmt.Errorf("apiVersion %q is no valid group and version", gv)
 	}
-	body, _, err := c.send(ctx, request{method: http.MethodGet, path: groupPath(gv)})
+	r := request{method: http.MethodGet, path: groupPath(gv)}
+	body, _, err := c.send(ctx, r)
 	if err != nil {
 		return nil, err
 	}
 	var list metav1.APIResourceList
-	if err := json.Unmarshal(body, &list); err != nil {
-		return nil, fmt.Errorf("resources of %s from %s: %w", gv, c.Server(), err)
+	if err := json.Unmarshal(body, &list); err != nil || list.Kind != "APIResourceList" {
+		return nil, c.strange(r, "no list of the kinds of "+gv.String())
 	}
 	kinds := map[string]Kind{}
 	for _, r := range list.APIResources {
@@ -349,11 +430,33 @@ func (c *Client) object(ctx context.Context, r request) (Object, []string, error
 	if err != nil {
 		return nil, nil, err
 	}
-	var obj Object
-	if err := kjson.Unmarshal(body, &obj); err != nil {
-		return nil, nil, fmt.Errorf("%s %s: the answer is no JSON object: %w", r.method, c.Server()+r.path, err)
+	obj, err := c.decode(r, body)
+	return obj, warnings, err
+}
+
+// one is object for the object of a name, and nothing else.
+func (c *Client) one(ctx context.Context, k Kind, name string, r request) (Object, []string, error) {
+	obj, warnings, err := c.object(ctx, r)
+	if err != nil {
+		return nil, nil, err
+	}
+	if meta, _ := obj["metadata"].(Object); obj["kind"] != k.Kind || meta["name"] != name {
+		return nil, nil, c.strange(r, "no "+k.Kind+" "+name)
 	}
 	return obj, warnings, nil
+}
+
+func (c *Client) decode(r request, body []byte) (Object, error) {
+	var obj Object
+	if err := kjson.Unmarshal(body, &obj); err != nil || obj == nil {
+		return nil, c.strange(r, "no JSON object")
+	}
+	return obj, nil
+}
+
+// strange is the error of an answer that is not what was asked for.
+func (c *Client) strange(r request, what string) error {
+	return &StrangeError{Answer: fmt.Sprintf("%s %s: the answer is %s: see what stands between here and the API server", r.method, c.Server()+r.path, what)}
 }
 
 // send sends r until it has an answer. Every request of this package is
@@ -554,13 +657,21 @@ type NoPathError struct{ Answer string }
 
 func (e *NoPathError) Error() string { return e.Answer }
 
+// StrangeError says that an answer that should be an API server's is none: it comes
+// from something on the way, such as a page that asks for a login. Like [NoPathError]
+// it says nothing of any object.
+type StrangeError struct{ Answer string }
+
+func (e *StrangeError) Error() string { return e.Answer }
+
 // Transient says whether err is about the API server or the way to it, and not
 // about what was asked: who waits for something can go on waiting.
 func Transient(err error) bool {
 	var away *UnreachableError
 	var path *NoPathError
+	var strange *StrangeError
 	var status *apierrors.StatusError
-	return errors.As(err, &away) || errors.As(err, &path) || errors.As(err, &status) &&
+	return errors.As(err, &away) || errors.As(err, &path) || errors.As(err, &strange) || errors.As(err, &status) &&
 		(status.ErrStatus.Code >= 500 || status.ErrStatus.Code == http.StatusTooManyRequests)
 }
 

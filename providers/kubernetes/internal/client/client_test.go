@@ -11,6 +11,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/rest"
 )
 
@@ -54,13 +55,16 @@ func TestAnswersOfProxies(t *testing.T) {
 		want    string // of the error; "" for none
 		lacks   string
 	}{
-		"page, then the server": {[]http.HandlerFunc{answer(503, page), answer(200, `{"kind":"ConfigMap"}`)}, "", ""},
-		"cut, then the server":  {[]http.HandlerFunc{cut, answer(200, `{"kind":"ConfigMap"}`)}, "", ""},
+		"page, then the server": {[]http.HandlerFunc{answer(503, page), answer(200, `{"kind":"ConfigMap","metadata":{"name":"a"}}`)}, "", ""},
+		"cut, then the server":  {[]http.HandlerFunc{cut, answer(200, `{"kind":"ConfigMap","metadata":{"name":"a"}}`)}, "", ""},
 		"login page":            {[]http.HandlerFunc{answer(403, page)}, "the server answered 403 Forbidden", "s3cret"},
 		"redirect": {[]http.HandlerFunc{func(w http.ResponseWriter, r *http.Request) {
 			http.Redirect(w, r, "/login", http.StatusFound)
 		}, answer(200, `{}`)}, "the server answered 302 Found", ""},
 		"no JSON":         {[]http.HandlerFunc{answer(200, page)}, "no JSON object", ""},
+		"JSON of others":  {[]http.HandlerFunc{answer(200, `{"status":"ok"}`)}, "the answer is no ConfigMap a: see what stands between", ""},
+		"another object":  {[]http.HandlerFunc{answer(200, `{"kind":"ConfigMap","metadata":{"name":"b"}}`)}, "the answer is no ConfigMap a", ""},
+		"JSON, null":      {[]http.HandlerFunc{answer(200, `null`)}, "no JSON object", ""},
 		"JSON, no object": {[]http.HandlerFunc{answer(200, `[]`)}, "no JSON object", ""},
 		"plain text":      {[]http.HandlerFunc{answer(404, "404 page not found\n")}, "404 page not found", ""},
 		"unauthorized":    {[]http.HandlerFunc{answer(401, `{"kind":"Status","status":"Failure","message":"Unauthorized","reason":"Unauthorized","code":401}`)}, "does not accept the credentials of the kubeconfig", ""},
@@ -82,6 +86,83 @@ func TestAnswersOfProxies(t *testing.T) {
 	}
 }
 
+// An object that is in no list is gone. What isn't a list has not that to say, and
+// none goes on for ever.
+func TestListsOfProxies(t *testing.T) {
+	const page = `{"kind":"PodList","apiVersion":"v1","metadata":{"continue":"x"},"items":[]}`
+	const expired = `{"kind":"Status","apiVersion":"v1","status":"Failure","message":"too old","reason":"Expired","code":410}`
+	turns := 0
+	for name, tt := range map[string]struct {
+		answer http.HandlerFunc
+		want   string // of the error; "" for none
+	}{
+		"no list":        {answer(200, `{"status":"ok"}`), "no list of pods"},
+		"no items":       {answer(200, `{"kind":"PodList","apiVersion":"v1","metadata":{}}`), "no list of pods"},
+		"odd items":      {answer(200, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":{}}`), "no list of pods"},
+		"items, odd":     {answer(200, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":[1]}`), "no list of objects"},
+		"list of others": {answer(200, `{"kind":"List","apiVersion":"v2","metadata":{},"items":[]}`), "no list of pods"},
+		"none":           {answer(200, `{"kind":"PodList","apiVersion":"v1","metadata":{},"items":null}`), ""},
+		"endless":        {answer(200, page), "larger than 4000 pages"},
+		"always expired": {func(w http.ResponseWriter, r *http.Request) {
+			if turns++; r.URL.Query().Has("continue") {
+				answer(410, expired)(w, r)
+			} else {
+				answer(200, page)(w, r)
+			}
+		}, "its pages expired 6 times"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, n := answers(t, tt.answer)
+			items, _, err := c.List(context.Background(), Builtin("v1", "Pod"), "ns", ListOptions{})
+			if (tt.want == "") != (err == nil) || err != nil && !strings.Contains(err.Error(), tt.want) || len(items) > 0 || apierrors.IsResourceExpired(err) {
+				t.Errorf("error lacks %q: %v", tt.want, err)
+			}
+			if *n > maxPages+1 {
+				t.Errorf("%d requests", *n)
+			}
+		})
+	}
+	if turns != 12 {
+		t.Errorf("an expired list was asked for %d times", turns)
+	}
+}
+
+// A kind that isn't served takes its objects along. Only the API server itself may
+// say that.
+func TestKindsOfProxies(t *testing.T) {
+	gvk := schema.GroupVersionKind{Group: "example.com", Version: "v1", Kind: "Thing"}
+	index := func(groups string) http.HandlerFunc {
+		return answer(200, `{"kind":"APIGroupList","groups":[`+groups+`]}`)
+	}
+	here := index(`{"name":"example.com","versions":[{"groupVersion":"example.com/v1","version":"v1"}]}`)
+	kinds := answer(200, `{"kind":"APIResourceList","groupVersion":"example.com/v1","resources":[{"name":"things","kind":"Thing","namespaced":true}]}`)
+	gone, page := answer(404, "404 page not found\n"), answer(404, "<html>no backend</html>")
+	for name, tt := range map[string]struct {
+		answers   []http.HandlerFunc
+		notServed bool
+		want      string // of another error; "" for none
+	}{
+		"not served":        {[]http.HandlerFunc{gone, index("")}, true, ""},
+		"another version":   {[]http.HandlerFunc{gone, index(`{"name":"example.com","versions":[{"groupVersion":"example.com/v2","version":"v2"}]}`)}, true, ""},
+		"a proxy":           {[]http.HandlerFunc{page}, false, "404 Not Found"},
+		"a proxy with JSON": {[]http.HandlerFunc{page, answer(200, `{}`)}, false, "no list of API groups"},
+		"JSON of others":    {[]http.HandlerFunc{answer(200, `{}`)}, false, "no list of the kinds of example.com/v1"},
+		"for a moment":      {[]http.HandlerFunc{page, here, kinds}, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			c, _ := answers(t, tt.answers...)
+			_, err := c.Kind(context.Background(), gvk)
+			var notServed *NotServedError
+			switch {
+			case errors.As(err, &notServed) != tt.notServed:
+				t.Errorf("not served: %v", err)
+			case tt.want == "" && !tt.notServed && err != nil, tt.want != "" && !strings.Contains(fmt.Sprint(err), tt.want):
+				t.Errorf("error lacks %q: %v", tt.want, err)
+			}
+		})
+	}
+}
+
 // Who asks only once is answered once: a refusal is not tried again.
 func TestRefusalsAreFinal(t *testing.T) {
 	for _, code := range []int{400, 403, 404, 409, 422} {
@@ -97,7 +178,7 @@ func TestPaths(t *testing.T) {
 	var got string
 	c, _ := answers(t, func(w http.ResponseWriter, r *http.Request) {
 		got = r.URL.EscapedPath()
-		_, _ = w.Write([]byte(`{}`))
+		_, _ = w.Write([]byte(`{"kind":"ClusterRole","metadata":{"name":"system:a b?c#d"}}`))
 	})
 	role := Builtin("rbac.authorization.k8s.io/v1", "ClusterRole")
 	if _, err := c.Get(context.Background(), role, "", "system:a b?c#d"); err != nil {
