@@ -6,8 +6,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -31,9 +29,21 @@ type entry struct {
 	Options  options `json:"options"`
 }
 
-// parseNodes reads SSH_NODES: a JSON object of FQDN to entry. Names are as canonical makes them. Options are not looked
-// at: those of machines that are not on the way are for others.
-func parseNodes(text string) (map[string]entry, error) {
+// parseEntry reads what SSH_NODES has on a machine.
+func parseEntry(data []byte) (e entry, err error) {
+	others, err := kjson.UnmarshalStrict(data, &e)
+	if err == nil && len(others) > 0 {
+		err = others[0]
+	}
+	if err != nil {
+		return entry{}, decodeError(err)
+	}
+	return e, nil
+}
+
+// parseNodes reads SSH_NODES: a JSON object of FQDN to entry. Neither names nor entries are looked at: those of machines
+// that are not on the way are for others, whose ssh may know more.
+func parseNodes(text string) (map[string]json.RawMessage, error) {
 	if strings.TrimSpace(text) == "" {
 		return nil, nil
 	}
@@ -44,7 +54,7 @@ func parseNodes(text string) (map[string]entry, error) {
 	return nodes, nil
 }
 
-func decodeNodes(text string) (map[string]entry, error) {
+func decodeNodes(text string) (map[string]json.RawMessage, error) {
 	switch {
 	case len(text) > maxNodes:
 		return nil, fmt.Errorf("it is larger than %d bytes", maxNodes)
@@ -53,7 +63,7 @@ func decodeNodes(text string) (map[string]entry, error) {
 	case strings.TrimLeft(text, " \t\r\n")[0] != '{':
 		return nil, errors.New(`it is not a JSON object, {"FQDN": {"user": ..., "port": ..., "hostKeys": [...], "options": {...}}}`)
 	}
-	var all map[string]entry
+	var all map[string]json.RawMessage
 	others, err := kjson.UnmarshalStrict([]byte(text), &all)
 	if err == nil && len(others) > 0 {
 		err = others[0]
@@ -61,18 +71,7 @@ func decodeNodes(text string) (map[string]entry, error) {
 	if err != nil {
 		return nil, decodeError(err)
 	}
-	out := make(map[string]entry, len(all))
-	for _, name := range slices.Sorted(maps.Keys(all)) {
-		c := canonical(name)
-		if err := reach.CheckHost(c); err != nil {
-			return nil, err
-		}
-		if _, ok := out[c]; ok {
-			return nil, fmt.Errorf("%s is there twice", c)
-		}
-		out[c] = all[name]
-	}
-	return out, nil
+	return all, nil
 }
 
 // decodeError keeps what a decoder's error says of the place, and not what it shows of a text that may be anything.
@@ -158,6 +157,9 @@ func fromWords(words []string) (options, error) {
 		flag, value := "-o", words[i]
 		if strings.HasPrefix(value, "-") {
 			flag, value = value[:min(2, len(value))], value[min(2, len(value)):]
+			if flag != "-o" && flags[flag] == "" {
+				return nil, fmt.Errorf("option %.80q is not one that yuba knows; use -o NAME=VALUE with one of %s", flag, strings.Join(reach.Options(), ", "))
+			}
 			if value == "" {
 				if i++; i == len(words) {
 					return nil, fmt.Errorf("options end with %q, which needs a value", flag)
@@ -166,15 +168,12 @@ func fromWords(words []string) (options, error) {
 			}
 		}
 		name := flags[flag]
-		switch {
-		case flag == "-o":
+		if flag == "-o" {
 			cut := strings.IndexAny(value, "= \t")
 			if cut <= 0 {
 				return nil, fmt.Errorf("option %.80q has no value", value)
 			}
 			name, value = value[:cut], strings.TrimLeft(value[cut:], "= \t")
-		case name == "":
-			return nil, fmt.Errorf("option %.80q is not one that yuba knows; use -o NAME=VALUE with one of %s", flag, strings.Join(reach.Options(), ", "))
 		}
 		if _, ok := out[name]; ok {
 			return nil, fmt.Errorf("option %.80q is there twice", name)

@@ -2,6 +2,7 @@ package route
 
 import (
 	"cmp"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"maps"
@@ -45,7 +46,7 @@ func Hops(n reach.Node, getenv func(string) string) ([]ssh.Hop, error) {
 }
 
 type resolver struct {
-	nodes map[string]entry
+	nodes map[string]json.RawMessage
 	user  string // SSH_USER
 }
 
@@ -95,10 +96,25 @@ func (s side) over(below side) side {
 	return out
 }
 
-// entry is what SSH_NODES says of a machine.
+// entry is what SSH_NODES says of a machine. name is as canonical makes it.
 func (r *resolver) entry(name string) (side, lines, error) {
-	e := r.nodes[name]
-	s, err := sideOf(EnvNodes+", "+name, e.Port, e.User, e.Options)
+	from := EnvNodes + ", " + name
+	var e entry
+	found := false
+	for given, data := range r.nodes {
+		if canonical(given) != name {
+			continue
+		}
+		if found {
+			return side{}, nil, fmt.Errorf("%s is there twice", from)
+		}
+		found = true
+		var err error
+		if e, err = parseEntry(data); err != nil {
+			return side{}, nil, fmt.Errorf("%s: %w", from, err)
+		}
+	}
+	s, err := sideOf(from, e.Port, e.User, e.Options)
 	return s, append(slices.Clone(e.HostKey), e.HostKeys...), err
 }
 
