@@ -32,7 +32,7 @@ const MaxManifestBytes = 4 << 20
 
 // Options say how to reach registries.
 type Options struct {
-	// Keychain finds credentials; it's asked when a registry is first used. nil: anonymous.
+	// Keychain finds credentials; it's asked at each use, for they may be rotated. nil: anonymous.
 	Keychain authn.Keychain
 	// PlainHTTP are hosts ("name" or "name:port") that may be spoken to without TLS. Loopback always may.
 	PlainHTTP []string
@@ -235,9 +235,9 @@ func (c *Client) Session(ctx context.Context, repo name.Repository, write bool, 
 	if err != nil {
 		return nil, &localError{err}
 	}
-	auth, err := authn.Resolve(ctx, c.o.Keychain, repo)
-	if err != nil {
-		return nil, &localError{err}
+	auth := &credentials{c.o.Keychain, repo}
+	if _, err := auth.AuthorizationContext(ctx); err != nil {
+		return nil, err // before the registry is spoken to
 	}
 	rt, err := transport.NewWithContext(ctx, repo.Registry, auth, transport.NewUserAgent(base, c.o.UserAgent), scopes)
 	if err != nil {
@@ -248,6 +248,30 @@ func (c *Client) Session(ctx context.Context, repo name.Repository, write bool, 
 	c.sessions[key] = s
 	c.mu.Unlock()
 	return s, nil
+}
+
+// credentials are those that a keychain has at the moment. A session outlives them.
+type credentials struct {
+	keychain authn.Keychain
+	repo     name.Repository
+}
+
+var _ authn.ContextAuthenticator = (*credentials)(nil)
+
+func (c *credentials) Authorization() (*authn.AuthConfig, error) {
+	return c.AuthorizationContext(context.Background())
+}
+
+func (c *credentials) AuthorizationContext(ctx context.Context) (*authn.AuthConfig, error) {
+	auth, err := authn.Resolve(ctx, c.keychain, c.repo)
+	var config *authn.AuthConfig
+	if err == nil {
+		config, err = authn.Authorization(ctx, auth)
+	}
+	if err != nil {
+		return nil, &localError{err}
+	}
+	return config, nil
 }
 
 // sameHost keeps a registry from sending us, or what we upload, to somewhere else. That a blob is elsewhere, as

@@ -2,6 +2,7 @@ package registry
 
 import (
 	"context"
+	"encoding/base64"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -20,6 +21,8 @@ import (
 	"time"
 
 	"github.com/google/go-containerregistry/pkg/v1/remote/transport"
+
+	"fediversity.eu/yuba/providers/oci/internal/auth"
 )
 
 func TestNames(t *testing.T) {
@@ -125,6 +128,53 @@ func TestOwnCA(t *testing.T) {
 	}
 	if err := find(ca + "x"); err == nil || !strings.Contains(err.Error(), "ca_file") {
 		t.Errorf("with a CA file that is missing: %v", err)
+	}
+}
+
+// A credential that is rotated while yuba runs goes on being let in, by the registry itself and by a token server, and an
+// auth file that is broken meanwhile is named.
+func TestRotatedCredentials(t *testing.T) {
+	for scheme, challenge := range map[string]string{"Basic": `Basic realm="r"`, "Bearer": `Bearer realm="http://%s/token",service="s"`} {
+		t.Run(scheme, func(t *testing.T) {
+			password := "first"
+			s := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+				_, given, _ := r.BasicAuth()
+				switch {
+				case r.URL.Path == "/token" && given == password:
+					fmt.Fprintf(w, `{"token": %q}`, "for-"+password)
+				case r.URL.Path != "/token" && (scheme == "Basic" && given == password || r.Header.Get("Authorization") == "Bearer for-"+password):
+					w.Header().Set("Docker-Content-Digest", "sha256:"+strings.Repeat("a", 64))
+				default:
+					w.Header().Set("WWW-Authenticate", strings.ReplaceAll(challenge, "%s", r.Host))
+					w.WriteHeader(http.StatusUnauthorized)
+				}
+			}))
+			defer s.Close()
+			file := filepath.Join(t.TempDir(), "auth.json")
+			write := func(text string) {
+				t.Helper()
+				if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
+					t.Fatal(err)
+				}
+			}
+			c := New(Options{Keychain: auth.New(file, os.Getenv)})
+			repo, err := c.Repository(host(s) + "/ns/node")
+			if err != nil {
+				t.Fatal(err)
+			}
+			for _, password = range []string{"first", "second", "third"} {
+				write(fmt.Sprintf(`{"auths": {%q: {"auth": %q}}}`, host(s), base64.StdEncoding.EncodeToString([]byte("u:"+password))))
+				if _, _, err := c.Find(t.Context(), repo, "1"); err != nil {
+					t.Errorf("with the %s password: %v", password, err)
+				}
+			}
+			password = "fourth"
+			write("{")
+			_, _, err = c.Find(t.Context(), repo, "1")
+			if what, _ := Explain(err, host(s), ""); !strings.Contains(what, file) || !strings.Contains(what, "was not asked") {
+				t.Errorf("with a broken file: %q", what)
+			}
+		})
 	}
 }
 
