@@ -93,6 +93,9 @@ func (s *Store) Realise(ctx context.Context, drv, out string, say func(string)) 
 	case <-ctx.Done():
 		return "", ctx.Err()
 	}
+	if ctx.Err() != nil { // with a slot free, either case may have been taken
+		return "", ctx.Err()
+	}
 	program, err := exec.LookPath("nix-store")
 	if err != nil {
 		return "", errors.New("this machine has no nix-store in PATH, which makes images of derivations: " +
@@ -111,8 +114,10 @@ func (s *Store) Realise(ctx context.Context, drv, out string, say func(string)) 
 	cmd.WaitDelay = patience
 	err = cmd.Run()
 	if ctx.Err() != nil {
-		// What did not stop in time is not left behind.
-		_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		// What did not stop in time is not left behind. Nothing was started when the run had ended before.
+		if cmd.Process != nil {
+			_ = syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL)
+		}
 		return "", ctx.Err()
 	}
 	if err != nil {

@@ -145,6 +145,25 @@ func TestCancel(t *testing.T) {
 	}
 }
 
+// A run that is cancelled before its turn, or at the moment of it, starts nothing and ends in good order.
+func TestCancelledBefore(t *testing.T) {
+	started := filepath.Join(t.TempDir(), "started")
+	s := fake(t, fmt.Sprintf("touch %q; echo /nix/store/x", started))
+	ctx, cancel := context.WithCancel(t.Context())
+	if _, err := s.Realise(ctx, drv, "out", func(string) { cancel() }); !errors.Is(err, context.Canceled) {
+		t.Errorf("cancelled at the start: %v", err)
+	}
+	var said []string
+	for range 50 {
+		if _, err := s.Realise(ctx, drv, "out", func(text string) { said = append(said, text) }); !errors.Is(err, context.Canceled) {
+			t.Errorf("cancelled before: %v", err)
+		}
+	}
+	if _, err := os.Stat(started); err == nil || len(said) > 0 {
+		t.Errorf("it has begun: %v, %q", err, said)
+	}
+}
+
 // running tells whether a process still does anything: one that has ended stays until its parent asks.
 func running(pid int) bool {
 	b, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
