@@ -61,7 +61,6 @@ runCommand "${name}.tar"
   {
     # Where it is built is where the system is.
     preferLocalBuild = true;
-    allowSubstitutes = false;
     imageConfig = builtins.toJSON (imageConfig "sha256:@layer@");
     manifest = builtins.toJSON [
       {

@@ -115,6 +115,7 @@ func groupFiles() []groupFile {
 		{name: "key with odd characters", data: with(`"group"`, `"a.b\n": 1, "group"`), want: []string{`group.json: ["a.b\n"]: unknown key`}},
 		{name: "SPIRE", data: withSpire},
 		{name: "SPIRE, only what must be", data: spire(`"host": "spire.example.org", "hostKeys": ["` + hostKey + `"]`)},
+		{name: "SPIRE, a host key with its line end", data: spire(`"host": "spire.example.org", "hostKeys": ["` + hostKey + ` root@spire\n"]`)},
 		{name: "SPIRE, a jump host's key", data: spire(`"host": "spire.example.org", "hostKeys": ["` + hostKey + `", "[bastion]:22 ` + hostKey + `"]`)},
 		{name: "no SPIRE", data: spire(``), want: []string{`group.json: spire: host is missing`, `group.json: spire: hostKeys is missing`}},
 		{name: "SPIRE by its URL", data: spire(`"host": "https://spire", "hostKeys": ["` + hostKey + `"]`), want: []string{`group.json: spire.host: "https://spire" is not the name of a host`}},

@@ -10,15 +10,18 @@ let
       ssh-keygen -q -t ed25519 -N "" -f $out/deployer
     '';
 
-  web = pkgs.nixos {
-    imports = [ yuba.modules.k8s-pod ];
-    networking.hostName = "web";
-    yuba.pod.spire = {
-      enable = true;
-      serverAddress = "spire";
+  # Pods don't know the names of the test's machines.
+  web =
+    serverAddress:
+    pkgs.nixos {
+      imports = [ yuba.modules.k8s-pod ];
+      networking.hostName = "web";
+      yuba.pod.spire = {
+        enable = true;
+        inherit serverAddress;
+      };
+      system.stateVersion = "25.11";
     };
-    system.stateVersion = "25.11";
-  };
 in
 {
   name = "yuba-spire";
@@ -49,26 +52,28 @@ in
       users.users.root.openssh.authorizedKeys.keyFiles = [ "${keys}/deployer.pub" ];
     };
 
-    deployer = {
-      imports = [
-        (import ./deployer.nix {
-          inherit yuba;
-          groups.deploy = {
-            group = "example";
-            rolloutTimeout = "5m";
-            registry.plainHTTP = [ "cluster:5000" ];
-            storage.size = "1Gi";
-            nodes = { inherit web; };
-            spire = {
-              host = "spire";
-              user = "root";
-              hostKeys = [ (builtins.readFile "${keys}/host.pub") ];
+    deployer =
+      { nodes, ... }:
+      {
+        imports = [
+          (import ./deployer.nix {
+            inherit yuba;
+            groups.deploy = {
+              group = "example";
+              rolloutTimeout = "5m";
+              registry.plainHTTP = [ "cluster:5000" ];
+              storage.size = "1Gi";
+              nodes.web = web nodes.spire.networking.primaryIPAddress;
+              spire = {
+                host = "spire";
+                user = "root";
+                hostKeys = [ (builtins.readFile "${keys}/host.pub") ];
+              };
             };
-          };
-        })
-      ];
-      environment.variables.SSH_PRIVATE_KEY_FILE = "/root/key";
-    };
+          })
+        ];
+        environment.variables.SSH_PRIVATE_KEY_FILE = "/root/key";
+      };
   };
 
   testScript = builtins.readFile ./start.py + ''

@@ -89,8 +89,9 @@ func (k HostKey) String() string { return strings.TrimSpace(k.Host + " " + k.Key
 
 // ParseHostKey reads a line of sshd's .pub files, "ssh-ed25519 AAAA...", or, for
 // a host on the way to the spire node, one that begins with that host's name, as
-// lines of known_hosts(5) do.
+// lines of known_hosts(5) do. One line end is part of it, as in the file.
 func ParseHostKey(s string) (HostKey, error) {
+	s = strings.TrimSuffix(s, "\n")
 	key, _, words, rest, err := ssh.ParseAuthorizedKey([]byte(s))
 	if err == nil && len(words) == 1 && known().MatchString(words[0]) && strings.HasPrefix(s, words[0]+" ") {
 		words = nil

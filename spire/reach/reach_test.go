@@ -27,6 +27,7 @@ func TestHostKeys(t *testing.T) {
 	for line, want := range map[string]HostKey{
 		key:                              {Key: key},
 		key + " root@spire":              {Key: key},
+		key + " root@spire\n":            {Key: key}, // as the file has it
 		"bastion.example " + key:         {Host: "bastion.example", Key: key},
 		"[bastion.example]:2222 " + key:  {Host: "[bastion.example]:2222", Key: key},
 		"bastion.example " + key + " me": {Host: "bastion.example", Key: key},
@@ -37,8 +38,8 @@ func TestHostKeys(t *testing.T) {
 	}
 	_, blob, _ := strings.Cut(key, " ")
 	for _, line := range []string{
-		"", "ssh-ed25519", blob, "ssh-rsa " + blob, key[:len(key)-4], key + "\n" + key, key + "\n", "# " + key, "@cert-authority * " + key,
-		"@revoked bastion.example " + key, "|1|aaaa|bbbb " + key, "*.example " + key, "no-pty " + key + "\n", "a,b " + key, `command="x" ` + key, "restrict,no-pty " + key,
+		"", "ssh-ed25519", blob, "ssh-rsa " + blob, key[:len(key)-4], key + "\n" + key, key + "\n\n", key + "\r\n", "\n" + key, "# " + key, "@cert-authority * " + key,
+		"@revoked bastion.example " + key, "|1|aaaa|bbbb " + key, "*.example " + key, "a,b " + key, `command="x" ` + key, "restrict,no-pty " + key,
 	} {
 		if got, err := ParseHostKey(line); err == nil {
 			t.Errorf("%q is %q", line, got)
