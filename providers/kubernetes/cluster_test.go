@@ -674,6 +674,13 @@ func TestClaimStays(t *testing.T) {
 	}
 	i := object()
 	c.put(i, claim("first", "1Gi"))
+	if p := c.walk().plan(i, claim("", "1Gi")); len(p.replace) == 0 {
+		t.Error("a claim that has no volume keeps its class")
+	}
+	c.lab.Apply(t, c.ns, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"`+c.ns+`"},"spec":{"storageClassName":"first",
+		"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/none"},"claimRef":{"namespace":"`+c.ns+`","name":"v"}}}`)
+	t.Cleanup(func() { c.lab.Kubectl(t, "delete", "persistentvolume", c.ns, "--wait=false") })
+	eventually(t, "it has a volume", func() bool { return c.field(claims, "v", "status", "phase") == "Bound" })
 	uid := i.str(t, "uid")
 	for range 2 { // it stays so
 		w := c.walk()

@@ -552,11 +552,11 @@ func (x *applied) apply(ctx context.Context, c *client.Client) (client.Object, [
 	return send()
 }
 
-// leaveClaim adds to what is sent of a claim the fields that we have applied once
-// and that the manifest leaves out now, such as storageClassName, with the values
-// that they have: the API server would take an apply without them for their
-// removal, and refuse it. Without that the claim would be replaced, and its data
-// lost, for the sake of nothing. It is false when there are none.
+// leaveClaim adds to what is sent of a claim that has a volume the fields that we
+// have applied once and that the manifest leaves out now, such as storageClassName,
+// with the values that they have: the API server would take an apply without them
+// for their removal, and refuse it. Without that the claim would be replaced, and its
+// data lost, for the sake of nothing. It is false when there are none.
 func (x *applied) leaveClaim(ctx context.Context, c *client.Client, body client.Object) bool {
 	live, err := c.Get(ctx, x.kind, x.id.namespace, x.id.name)
 	if err != nil {
@@ -565,6 +565,9 @@ func (x *applied) leaveClaim(ctx context.Context, c *client.Client, body client.
 	ours, _ := ownership.Owned(live, c.FieldManager())["f:spec"].(client.Object)
 	has, _ := live["spec"].(client.Object)
 	spec, _ := body["spec"].(client.Object)
+	if has["volumeName"] == nil {
+		return false // nothing is lost, and a class that never gave a volume can go
+	}
 	spec = maps.Clone(spec)
 	added := false
 	for name, v := range has {

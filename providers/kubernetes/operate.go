@@ -463,6 +463,8 @@ func (c *Cluster) await(ctx context.Context, deployment client.Object, within ti
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s; waiting for its pod was interrupted: %s", so, out.why())
+	case out.err != nil:
+		return fmt.Errorf("%s, but nobody could see whether it is ready: %s", so, out.why())
 	case out.expired:
 		return fmt.Errorf("%s, but was not ready within %s: %s", so, within, out.why())
 	}

@@ -496,6 +496,8 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		return now + ", and that is ready again."
 	case ctx.Err() != nil:
 		return now + "; waiting for it was interrupted: " + back.why()
+	case back.err != nil:
+		return now + ", but nobody could see whether that is ready: " + back.why()
 	case back.expired:
 		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.within, back.why())
 	}

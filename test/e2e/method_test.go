@@ -284,6 +284,19 @@ func TestOtherStorageClass(t *testing.T) {
 	if after := pods(w); after != before {
 		t.Errorf("the pods were %s and are %s", before, after)
 	}
+
+	// A class that is left out is no other one: the claims and their data stay.
+	web.More = map[string]any{"storage": map[string]any{"size": "2Gi"}}
+	w.Group(web, node("db", "one"))
+	w.Edit(func(g map[string]any) { g["storage"] = map[string]any{"size": "1Gi"} })
+	w.Must(0, "k8s", "apply", "-auto-approve")
+	unchanged(w)
+	if got := w.Get("pvc/web-state", ".metadata.uid") + w.Get("pvc/db-state", ".metadata.uid"); got != claim+db {
+		t.Errorf("the claims were %s and are %s", claim+db, got)
+	}
+	if after := pods(w); after != before {
+		t.Errorf("the pods were %s and are %s", before, after)
+	}
 }
 
 // What somebody changes behind yuba's back is shown by the next plan and taken
