@@ -24,6 +24,12 @@ func TestImport(t *testing.T) {
 	if got := h.generations(); got != before {
 		t.Errorf("an import changed\n%s\nto\n%s", before, got)
 	}
+
+	// A destroy takes it back, also when nothing but the hand-off was imported, or is from before there was a
+	// spire_namespace, and no apply has made one.
+	stock.Must(0, "state", "rm", "spire_handoff.this", "spire_namespace.this")
+	stock.Must(0, "import", "-no-color", "spire_handoff.this", h.Namespace)
+	h.plans("spire_handoff.this update", "spire_namespace.this create")
 	h.Must(0, "k8s", "destroy", "-auto-approve")
 	h.handed()
 }
