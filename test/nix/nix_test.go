@@ -219,6 +219,14 @@ func TestImageIsReproducible(t *testing.T) {
 	if read(t, s.Run(t, "nix-store", "--realise", drv)) != before {
 		t.Error("in a store with hard links it is another image")
 	}
+
+	// One that a binary cache has is taken from there: here nothing may be built.
+	cache := "file://" + t.TempDir()
+	s.Run(t, "nix", "copy", "--to", cache, out)
+	s.Run(t, "nix-store", "--delete", out)
+	if read(t, s.Run(t, "nix-store", "--realise", drv, "--max-jobs", "0", "--option", "substituters", cache, "--option", "require-sigs", "false")) != before {
+		t.Error("out of a binary cache it is another image")
+	}
 }
 
 // What `nix run .#deploy` hands to yuba. A saved plan and a bundle bring their
