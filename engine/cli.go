@@ -219,8 +219,18 @@ type scope struct {
 	plan string
 }
 
-// load reads the configuration and finds the state.
+// load reads the configuration and finds the state. An interrupt ends it, so
+// other ways to heed interrupts begin after it.
 func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagnostics) {
+	ctx, done := e.untilInterrupt(ctx)
+	diags = c.read(ctx, e, s)
+	if done() { // whatever it was in the middle of
+		return tfdiags.Diagnostics{}.Append(sourceless("Interrupted", "Nothing was changed."))
+	}
+	return diags
+}
+
+func (c *cli) read(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagnostics) {
 	if e.broken != nil {
 		return diags.Append(e.broken)
 	}
@@ -240,7 +250,7 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 	if diags.HasErrors() {
 		return diags
 	}
-	e.call = configs.NewStaticModuleCall(addrs.RootModule, hcl.Range{}, e.staticInput(ctx, in), configDir, workspace)
+	e.call = configs.NewStaticModuleCall(addrs.RootModule, hcl.Range{}, e.staticInput(context.WithoutCancel(ctx), in), configDir, workspace)
 
 	var root *configs.Module
 	if !s.noState || !s.config {
@@ -302,7 +312,8 @@ func (c *cli) load(ctx context.Context, e *Engine, s scope) (diags tfdiags.Diagn
 }
 
 // staticInput gives the root module its variables where OpenTofu evaluates
-// statically, and asks for missing ones. Answers are remembered.
+// statically, and asks for missing ones. Answers are remembered. Questions outlive
+// load, and an interrupt withdraws them.
 func (e *Engine) staticInput(ctx context.Context, in inputs) configs.StaticModuleVariables {
 	return func(v *configs.Variable) (cty.Value, hcl.Diagnostics) {
 		val, ok := in[v.Name]

@@ -19,6 +19,8 @@ type desk struct {
 	lab   *enginetest.Lab
 	http  engine.HTTPState // the one that was opened last
 	stdin string
+
+	interrupts chan struct{}
 }
 
 func newDesk(t *testing.T, files map[string]string) *desk {
@@ -67,6 +69,7 @@ func (d *desk) run(verb string, args ...string) (int, printed) {
 			return d.store, nil
 		},
 		StateFromEnv: true,
+		Interrupts:   d.interrupts,
 		Stdin:        file("in", d.stdin), Stdout: file("out", ""), Stderr: file("err", ""),
 	}.Run(context.Background(), verb, args)
 	read := func(name string) string {

@@ -270,11 +270,11 @@ func (c *cli) providers(ctx context.Context, raw []string) int {
 	if diags.HasErrors() {
 		return c.misused(e, view, diags)
 	}
-	ctx, done := e.interruptible(ctx)
-	defer done()
 	if diags = c.load(ctx, e, scope{vars: args.Vars, config: true, anyProvider: true}); diags.HasErrors() {
 		return c.report(e, view, diags)
 	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	cfg, hclDiags := e.loader.LoadConfig(ctx, configDir, e.call)
 	if diags = diags.Append(hclDiags); hclDiags.HasErrors() {
 		return c.report(e, view, diags)

@@ -131,8 +131,6 @@ func (c *cli) validate(ctx context.Context, raw []string) int {
 	if diags.HasErrors() {
 		return c.misused(e, e.tty.results, diags)
 	}
-	ctx, done := e.interruptible(ctx)
-	defer done()
 	view := views.NewValidate(args.ViewOptions, e.tty.results)
 	if !sameDir(args.Path, ".") {
 		if err := os.Chdir(args.Path); err != nil {
@@ -140,6 +138,8 @@ func (c *cli) validate(ctx context.Context, raw []string) int {
 		}
 	}
 	diags = diags.Append(c.load(ctx, e, scope{vars: args.Vars, config: true, noState: true, noEncryption: true}))
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	if !diags.HasErrors() {
 		diags = diags.Append(e.validate(ctx))
 	}
@@ -159,13 +159,13 @@ func (c *cli) output(ctx context.Context, raw []string) int {
 	if diags.HasErrors() {
 		return c.misused(e, e.tty.results, diags)
 	}
-	ctx, done := e.interruptible(ctx)
-	defer done()
 	view := views.NewOutput(args.ViewOptions, e.tty.results)
 	diags = diags.Append(c.load(ctx, e, scope{vars: args.Vars, paths: statePaths{state: args.StatePath}}))
 	if diags.HasErrors() {
 		return c.report(e, view, diags)
 	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	mgr, err := e.state.StateMgr(ctx, e.state.workspace)
 	if err != nil {
 		//lint:ignore ST1005 stock tofu's words
@@ -185,8 +185,6 @@ func (c *cli) show(ctx context.Context, raw []string) int {
 	if diags.HasErrors() {
 		return c.misused(e, e.tty.results, diags)
 	}
-	ctx, done := e.interruptible(ctx)
-	defer done()
 	view := views.NewShow(args.ViewOptions, e.tty.results)
 	what := args.TargetType
 	needsConfig := what == arguments.ShowConfig
@@ -194,6 +192,8 @@ func (c *cli) show(ctx context.Context, raw []string) int {
 	if diags.HasErrors() {
 		return c.report(e, view, diags)
 	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	switch what {
 	case arguments.ShowConfig:
 		if !e.loader.IsConfigDir(configDir) {
@@ -244,8 +244,6 @@ func (c *cli) importObject(ctx context.Context, raw []string) int {
 	if diags.HasErrors() {
 		return c.misused(e, view, diags)
 	}
-	ctx, done := e.interruptible(ctx)
-	defer done()
 	if !sameDir(args.ConfigPath, ".") {
 		return c.report(e, view, diags.Append(sourceless("Configuration in another directory",
 			"The -config option is not supported. The global option -chdir=%s works in that directory.", args.ConfigPath)))
@@ -273,6 +271,8 @@ func (c *cli) importObject(ctx context.Context, raw []string) int {
 	if diags = diags.Append(c.load(ctx, e, scope{vars: args.Vars, config: true, paths: pathsOf(args.State)})); diags.HasErrors() {
 		return c.report(e, view, diags)
 	}
+	ctx, done := e.interruptible(ctx)
+	defer done()
 	if !e.loader.IsConfigDir(configDir) {
 		return c.report(e, view, diags.Append(sourceless("No OpenTofu configuration files",
 			"The directory %s does not contain any OpenTofu configuration files (.tf or .tf.json). To specify a different configuration directory, use the global -chdir option.", args.ConfigPath)))

@@ -49,11 +49,25 @@ func newEncryption(ctx context.Context, opts Options, loader *configload.Loader,
 	if err != nil {
 		return nil, nil, err
 	}
-	enc, diags := encryption.New(ctx, reg, cfg, mod.StaticEvaluator)
-	if diags.HasErrors() {
-		return nil, nil, sentence("setting up encryption", diags)
+	// Key providers take no context: one that doesn't answer is left to itself.
+	type set struct {
+		enc   encryption.Encryption
+		diags hcl.Diagnostics
 	}
-	return enc, tfdiags.Diagnostics{}.Append(diags), nil
+	up := make(chan set, 1)
+	go func() {
+		enc, diags := encryption.New(ctx, reg, cfg, mod.StaticEvaluator)
+		up <- set{enc, diags}
+	}()
+	select {
+	case <-ctx.Done():
+		return nil, nil, fmt.Errorf("setting up encryption: %w; nothing was changed", context.Cause(ctx))
+	case s := <-up:
+		if s.diags.HasErrors() {
+			return nil, nil, sentence("setting up encryption", s.diags)
+		}
+		return s.enc, tfdiags.Diagnostics{}.Append(s.diags), nil
+	}
 }
 
 // mentionsEncryption says whether it is worth to load the configuration for its

@@ -28,6 +28,8 @@ type bench struct {
 	lab   *enginetest.Lab
 	// set changes the options of the runs that follow.
 	set func(*engine.Options)
+	// interrupts are for tests that have them.
+	interrupts chan struct{}
 	// stdin is what is typed in the next run.
 	stdin string
 }

@@ -108,6 +108,14 @@ func (a *asker) Input(ctx context.Context, q *tofu.InputOpts) (string, error) {
 	}
 }
 
+// quit withdraws the question that is asked, and all that follow. When it
+// returns, the terminal is as it was.
+func (a *asker) quit() {
+	a.withdraw()
+	a.mu.Lock()
+	defer a.mu.Unlock()
+}
+
 func (a *asker) readLine() (string, error) { return a.in.ReadString('\n') }
 
 // terminal is the descriptor that is typed at, if it is one.

@@ -38,6 +38,31 @@ const (
 
 var errInterrupted = errors.New("interrupted")
 
+// untilInterrupt is for what comes before there is anything to stop, to save or to
+// unlock. An interrupt withdraws the question that is asked, and ends the context.
+// The caller calls done, which tells whether one came.
+func (e *Engine) untilInterrupt(ctx context.Context) (_ context.Context, done func() bool) {
+	ctx, cancel := context.WithCancelCause(ctx)
+	ended, gone := make(chan struct{}), make(chan struct{})
+	came := false
+	go func() {
+		defer close(gone)
+		select {
+		case <-ended:
+		case <-e.opts.Interrupts:
+			came = true
+			e.asker.quit()
+			cancel(errInterrupted)
+		}
+	}()
+	return ctx, func() bool {
+		close(ended)
+		<-gone
+		cancel(nil)
+		return came
+	}
+}
+
 // interruptible is for verbs that are no operation of OpenTofu's. The first
 // interrupt ends the context and stops the providers' calls; the second one, or
 // a verb that doesn't end, lets nothing but Unlock through to the state. The

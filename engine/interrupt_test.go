@@ -2,7 +2,11 @@ package engine_test
 
 import (
 	"context"
+	"errors"
+	"os"
+	"path/filepath"
 	"strings"
+	"syscall"
 	"testing"
 
 	engine "github.com/opentofu/opentofu/yuba"
@@ -156,4 +160,46 @@ func TestInterruptImport(t *testing.T) {
 		t.Error("it was imported")
 	}
 	b.free()
+}
+
+// A key provider that doesn't answer keeps nobody who has had enough.
+func TestInterruptOfAKeyProvider(t *testing.T) {
+	for name, start := range map[string]func(b *bench, config string) error{
+		"of options": func(b *bench, config string) error {
+			interrupts := b.interrupts
+			b.set = func(o *engine.Options) { o.Encryption, o.Interrupts = config, interrupts }
+			return b.apply(one).failure
+		},
+		"of a configuration": func(b *bench, config string) error {
+			d := newDesk(b.t, map[string]string{"main.tf": one})
+			b.t.Setenv("TF_ENCRYPTION", config)
+			d.interrupts = b.interrupts
+			has(b.t, d.must(1, "plan").err, "Interrupted")
+			return errors.New("interrupted")
+		},
+	} {
+		t.Run(name, func(t *testing.T) {
+			b := newBench(t)
+			b.interrupts = make(chan struct{}, 1)
+			fifo := filepath.Join(t.TempDir(), "key")
+			if err := syscall.Mkfifo(fifo, 0o600); err != nil {
+				t.Fatal(err)
+			}
+			asked := make(chan *os.File)
+			go func() {
+				w, _ := os.OpenFile(fifo, os.O_WRONLY, 0) // waits for the provider
+				b.interrupts <- struct{}{}
+				asked <- w
+			}()
+			err := start(b, `
+key_provider "external" "k" { command = ["cat", "`+fifo+`"] }
+method "aes_gcm" "m" { keys = key_provider.external.k }
+state { method = method.aes_gcm.m }
+`)
+			(<-asked).Close()
+			if err == nil || !strings.Contains(err.Error(), "interrupted") {
+				t.Errorf("it says %v", err)
+			}
+		})
+	}
 }

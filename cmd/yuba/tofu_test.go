@@ -6,7 +6,60 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
+
+	"golang.org/x/sys/unix"
+
+	"fediversity.eu/yuba/test/terminal"
 )
+
+// An interrupt at a question without echo, which comes before anything else, ends
+// the command, and what is typed can be seen again.
+func TestInterruptAtASecretQuestion(t *testing.T) {
+	t.Chdir(t.TempDir())
+	if err := os.WriteFile("main.tf", []byte(`
+variable "passphrase" { sensitive = true }
+terraform {
+  encryption {
+    key_provider "pbkdf2" "k" { passphrase = var.passphrase }
+    method "aes_gcm" "m" { keys = key_provider.pbkdf2.k }
+    state { method = method.aes_gcm.m }
+  }
+}
+`), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	for _, verb := range []string{"plan", "apply", "console"} {
+		tty := terminal.Open(t, 80, 24)
+		echoes := func() bool {
+			state, err := unix.IoctlGetTermios(int(tty.Slave.Fd()), unix.TCGETS)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return state.Lflag&unix.ECHO != 0
+		}
+		interrupts := make(chan struct{}, 1)
+		go func() {
+			tty.Wait(func(screen string) bool { return strings.Contains(screen, "Enter a value") })
+			for echoes() {
+				time.Sleep(time.Millisecond)
+			}
+			interrupts <- struct{}{}
+		}()
+		code := stockVerb(t.Context(), process{
+			stdin: tty.Slave, stdout: tty.Slave, stderr: tty.Slave,
+			getenv: func(string) string { return "" }, interrupts: func() <-chan struct{} { return interrupts },
+		}, verb, nil)
+		if code != 1 || !echoes() {
+			t.Errorf("%s: exit code %d, and what is typed is seen: %v", verb, code, echoes())
+		}
+		tty.Type("\n") // for the reader that was left alone
+		tty.Wait(func(screen string) bool { return strings.Contains(screen, "Interrupted") })
+		if screen := tty.Screen(); !strings.Contains(screen, "Interrupted") || strings.Contains(screen, "No value for required") {
+			t.Errorf("%s says\n%s", verb, screen)
+		}
+	}
+}
 
 // What -h of a verb of stock tofu's lists is taken, with two dashes and so with
 // one.
