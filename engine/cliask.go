@@ -39,7 +39,9 @@ func (c *cli) console(ctx context.Context, raw []string) int {
 	}
 	ctx, done := e.interruptible(ctx)
 	defer done()
-	run, unlock, more := e.localRun(ctx, view.Backend().StateLocker())
+	op := e.operation(nil, nil, view.Backend().StateLocker())
+	op.AllowUnsetVariables = true
+	run, _, unlock, more := e.localRun(ctx, op)
 	if diags = diags.Append(more); more.HasErrors() {
 		return c.report(e, view, diags)
 	}
@@ -215,17 +217,16 @@ func (c *cli) graph(ctx context.Context, raw []string) int {
 	defer done()
 	op := e.operation(nil, nil, view.Backend().StateLocker())
 	op.AllowUnsetVariables = true
-	op.StateLocker = op.StateLocker.WithContext(ctx)
 	if args.PlanPath != "" {
 		if more := e.openPlan(op, args.PlanPath, false); more.HasErrors() {
 			return c.report(e, view, more)
 		}
 	}
-	run, _, more := e.local().LocalRun(ctx, op)
-	if diags = diags.Append(e.linked.explain(more)); more.HasErrors() {
+	run, _, unlock, more := e.localRun(ctx, op)
+	if diags = diags.Append(more); more.HasErrors() {
 		return c.report(e, view, diags)
 	}
-	defer func() { view.Diagnostics(op.StateLocker.Unlock()) }()
+	defer func() { view.Diagnostics(unlock()) }()
 	kind := args.GraphType
 	if kind == "" {
 		if kind = "plan"; run.Plan != nil {

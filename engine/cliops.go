@@ -305,11 +305,17 @@ func (c *cli) importObject(ctx context.Context, raw []string) int {
 }
 
 // localRun is what verbs need that look at the configuration together with the
-// state: core, with both loaded and the state locked. The caller unlocks.
-func (e *Engine) localRun(ctx context.Context, lockView views.StateLocker) (*backend.LocalRun, func() tfdiags.Diagnostics, tfdiags.Diagnostics) {
-	op := e.operation(nil, nil, lockView)
-	op.AllowUnsetVariables = true
-	op.StateLocker = op.StateLocker.WithContext(ctx)
-	run, _, diags := e.local().LocalRun(ctx, op)
-	return run, op.StateLocker.Unlock, e.linked.explain(diags)
+// state: core, with both loaded and the state locked. The caller unlocks, but
+// after an error.
+func (e *Engine) localRun(ctx context.Context, op *backend.Operation) (_ *backend.LocalRun, _ statemgr.Full, unlock func() tfdiags.Diagnostics, _ tfdiags.Diagnostics) {
+	failed := new(tfdiags.Diagnostics)
+	op.StateLocker = &keptLocker{op.StateLocker.WithContext(ctx), failed}
+	run, mgr, diags := e.local().LocalRun(ctx, op)
+	if diags = e.linked.explain(diags); diags.HasErrors() {
+		diags = diags.Append(*failed)
+	}
+	return run, mgr, func() tfdiags.Diagnostics {
+		_ = op.StateLocker.Unlock() // it is kept
+		return *failed
+	}, diags
 }

@@ -54,13 +54,12 @@ func (e *Engine) Import(ctx context.Context, addr, id string) error {
 func (e *Engine) importInto(ctx context.Context, view views.Import, hooks []hook, lockView views.StateLocker, a addrs.AbsResourceInstance, id string, fail func(tfdiags.Diagnostics) error) (err error) {
 	var diags tfdiags.Diagnostics
 	op := e.operation(e.operationView(view.Operation()), hooks, lockView)
-	op.StateLocker = op.StateLocker.WithContext(ctx)
-	run, mgr, more := e.local().LocalRun(ctx, op)
-	if diags = diags.Append(e.linked.explain(more)); more.HasErrors() {
+	run, mgr, unlock, more := e.localRun(ctx, op)
+	if diags = diags.Append(more); more.HasErrors() {
 		return fail(diags)
 	}
 	defer func() {
-		if more := op.StateLocker.Unlock(); more.HasErrors() {
+		if more := unlock(); more.HasErrors() {
 			err = fail(more)
 		}
 	}()

@@ -130,6 +130,26 @@ func TestUnlockFails(t *testing.T) {
 	}
 }
 
+// So it does when the verb failed before it began.
+func TestUnlockFailsOfAVerbThatCannotBegin(t *testing.T) {
+	for verb, args := range map[string][]string{"plan": nil, "console": nil, "graph": nil, "import": {"lab_thing.a", "a"}} {
+		t.Run(verb, func(t *testing.T) {
+			d := newDesk(t, map[string]string{"main.tf": one + "terraform {\n  backend \"http\" {\n    address = \"http://state.example/g\"\n  }\n}\n"})
+			d.store.OnGet = func(context.Context) error { return errors.New("502 bad gateway") }
+			d.store.OnUnlock = func() error { return errors.New("no route to host") }
+			p := d.must(1, verb, args...)
+			var held struct{ ID string }
+			if d.store.Held() == nil { // graph doesn't lock
+				return
+			}
+			if err := json.Unmarshal(d.store.Held(), &held); err != nil {
+				t.Fatal(err)
+			}
+			has(t, p.err, "502 bad gateway", "no route to host", "yuba force-unlock "+held.ID)
+		})
+	}
+}
+
 func TestForceUnlock(t *testing.T) {
 	unlock := func(id string, force bool) func(context.Context, *engine.Engine) error {
 		return func(ctx context.Context, e *engine.Engine) error { return e.ForceUnlock(ctx, id, force) }
