@@ -308,14 +308,14 @@ func (c *cli) importObject(ctx context.Context, raw []string) int {
 // state: core, with both loaded and the state locked. The caller unlocks, but
 // after an error.
 func (e *Engine) localRun(ctx context.Context, op *backend.Operation) (_ *backend.LocalRun, _ statemgr.Full, unlock func() tfdiags.Diagnostics, _ tfdiags.Diagnostics) {
-	failed := new(tfdiags.Diagnostics)
-	op.StateLocker = &keptLocker{op.StateLocker.WithContext(ctx), failed}
+	kept := keepLocker(op.StateLocker.WithContext(ctx))
+	op.StateLocker = kept
 	run, mgr, diags := e.local().LocalRun(ctx, op)
 	if diags = e.linked.explain(diags); diags.HasErrors() {
-		diags = diags.Append(*failed)
+		diags = diags.Append(*kept.failed)
 	}
 	return run, mgr, func() tfdiags.Diagnostics {
 		_ = op.StateLocker.Unlock() // it is kept
-		return *failed
+		return *kept.failed
 	}, diags
 }

@@ -19,14 +19,17 @@ const (
 const (
 	lockGrace   = time.Second     // to give the lock
 	stateGrace  = 8 * time.Second // for all that it is asked but the locks
+	lateGrace   = 2 * time.Second // for each thing that it is asked when that is over, or nearly; the first that is not answered is the last one
 	unlockGrace = 3 * time.Second // to release the lock
 	saveGrace   = 4 * time.Second // to store the state of an operation that is cancelled
 )
 
 const (
-	// stopGrace is how long an operation may take to stop. In that time the
-	// state server can have had its times for the state and for the lock, and
-	// what it didn't take is in errored.tfstate.
+	// stopGrace is how long an operation may take to stop. In that time a
+	// state server that doesn't answer can have had its times for the state and
+	// for the lock, and what it didn't take is in errored.tfstate. An operation that
+	// ends late, as when a rollout is set back, has its state saved all the same
+	// where the server answers.
 	stopGrace = 18 * time.Second
 	// cancelGrace is how long a cancelled operation may take to end: a bit more
 	// than a store takes to ask what became of a request.
@@ -105,9 +108,8 @@ func (e *Engine) interruptible(ctx context.Context) (_ context.Context, done fun
 func (e *Engine) stopping(ctx context.Context) (done func()) {
 	ctx = context.WithoutCancel(ctx)
 	e.asker.withdraw()
-	settled := func() {}
 	if e.state != nil {
-		settled = e.state.client.stopSoon()
+		e.state.client.stopSoon()
 	}
 	ended := make(chan struct{})
 	go func() {
@@ -122,9 +124,16 @@ func (e *Engine) stopping(ctx context.Context) (done func()) {
 			}
 		}
 	}()
-	return func() {
-		close(ended)
-		settled()
+	return func() { close(ended) }
+}
+
+// wait waits for something, and not for long.
+func wait(what <-chan struct{}, most time.Duration) {
+	t := time.NewTimer(most)
+	defer t.Stop()
+	select {
+	case <-what:
+	case <-t.C:
 	}
 }
 

@@ -3,6 +3,7 @@ package engine
 import (
 	"context"
 	"errors"
+	"sync/atomic"
 	"time"
 
 	"github.com/opentofu/opentofu/internal/backend"
@@ -73,7 +74,7 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 		}
 		defer done()
 	}
-	unlocked := &keptLocker{op.StateLocker, new(tfdiags.Diagnostics)}
+	unlocked := keepLocker(op.StateLocker)
 	op.StateLocker = unlocked
 	stop := &stopHook{}
 	op.Hooks = append(op.Hooks, stop)
@@ -114,6 +115,9 @@ func (e *Engine) run(ctx context.Context, op *backend.Operation) (*backend.Runni
 	diags := e.abandon(ctx, running)
 	// The operation has released its lock if it has come so far. A provider
 	// that hangs keeps it from that.
+	if unlocked.begun.Load() {
+		wait(running.Done(), unlockGrace+cancelGrace)
+	}
 	if running.Err() != nil {
 		diags = diags.Append(*unlocked.failed)
 	} else if err := e.unlock(ctx); err != nil {
@@ -132,14 +136,6 @@ func (e *Engine) abandon(ctx context.Context, running *backend.RunningOperation)
 		defer close(saved)
 		e.state.rescue.persist(ctx)
 	}()
-	wait := func(what <-chan struct{}, most time.Duration) {
-		t := time.NewTimer(most)
-		defer t.Stop()
-		select {
-		case <-what:
-		case <-t.C:
-		}
-	}
 	wait(saved, saveGrace)
 	e.state.client.cancel(errCancelled)
 	wait(running.Done(), cancelGrace)
@@ -163,13 +159,19 @@ func (e *Engine) result(r *backend.RunningOperation, view views.Operation, unloc
 type keptLocker struct {
 	clistate.Locker
 	failed *tfdiags.Diagnostics
+	begun  *atomic.Bool // to unlock
+}
+
+func keepLocker(l clistate.Locker) *keptLocker {
+	return &keptLocker{l, new(tfdiags.Diagnostics), new(atomic.Bool)}
 }
 
 func (l *keptLocker) WithContext(ctx context.Context) clistate.Locker {
-	return &keptLocker{l.Locker.WithContext(ctx), l.failed}
+	return &keptLocker{l.Locker.WithContext(ctx), l.failed, l.begun}
 }
 
 func (l *keptLocker) Unlock() tfdiags.Diagnostics {
+	l.begun.Store(true)
 	*l.failed = l.failed.Append(l.Locker.Unlock())
 	return nil
 }

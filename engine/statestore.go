@@ -62,6 +62,9 @@ var errCancelled = errors.New("the operation was cancelled")
 // errStateLate is why a request to the state server was given up.
 var errStateLate = errors.New("there was no answer soon enough after the interrupt")
 
+// errNotSent is why a request is not even sent then.
+var errNotSent = errors.New("nothing more is sent to the state server: an earlier request had no answer soon enough after the interrupt")
+
 // stateClient adapts a StateStore to OpenTofu's remote state.
 type stateClient struct {
 	store       StateStore
@@ -73,34 +76,65 @@ type stateClient struct {
 	stopping context.Context // done: Unlock is bounded, too
 	stop     context.CancelFunc
 
-	mu   sync.Mutex
-	held string            // ID of the lock that we hold
-	info map[string][]byte // lock infos by ID, marshalled once
+	late time.Duration // lateGrace
+
+	mu      sync.Mutex
+	stopped time.Time         // when the interrupt came
+	held    string            // ID of the lock that we hold
+	info    map[string][]byte // lock infos by ID, marshalled once
 }
 
 var _ remote.ClientLocker = (*stateClient)(nil)
 
 func newStateClient(store StateStore, forceUnlock string) *stateClient {
-	c := &stateClient{store: store, forceUnlock: forceUnlock, info: map[string][]byte{}, onWait: func(*statemgr.LockInfo) {}}
+	c := &stateClient{store: store, forceUnlock: forceUnlock, late: lateGrace, info: map[string][]byte{}, onWait: func(*statemgr.LockInfo) {}}
 	c.hard, c.cancel = context.WithCancelCause(context.Background())
 	c.stopping, c.stop = context.WithCancel(context.Background())
 	return c
 }
 
 // stopSoon gives what is asked of the state server from now on a time to be
-// answered in. The caller calls done when there is nothing more to ask.
-func (c *stateClient) stopSoon() (done func()) {
+// answered in.
+func (c *stateClient) stopSoon() {
+	c.mu.Lock()
+	c.stopped = time.Now()
+	c.mu.Unlock()
 	c.stop()
-	t := time.AfterFunc(stateGrace, func() { c.cancel(errStateLate) })
-	return func() { t.Stop() }
+}
+
+// left is the time that a request has that is sent, or under way, after an
+// interrupt.
+func (c *stateClient) left() time.Duration {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	return max(time.Until(c.stopped.Add(stateGrace)), c.late)
 }
 
 // during derives a context that also ends when the engine is cancelled: local
-// operations use contexts that nothing ends.
+// operations use contexts that nothing ends. One that ends because an interrupt
+// has come, and no answer, is the last one.
 func (c *stateClient) during(ctx context.Context) (context.Context, func()) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	stop := context.AfterFunc(c.hard, func() { cancel(context.Cause(c.hard)) })
-	return ctx, func() { stop(); cancel(nil) }
+	hurry := context.AfterFunc(c.stopping, func() {
+		t := time.NewTimer(c.left())
+		defer t.Stop()
+		select {
+		case <-t.C:
+			c.cancel(errStateLate)
+		case <-ctx.Done():
+		}
+	})
+	return ctx, func() { stop(); hurry(); cancel(nil) }
+}
+
+// refused is why nothing is sent any more, nil as long as something is.
+func (c *stateClient) refused() error {
+	cause := context.Cause(c.hard)
+	if errors.Is(cause, errStateLate) {
+		return errNotSent
+	}
+	return cause
 }
 
 // graced derives a context that ends when a time has passed since the interrupt.
@@ -119,6 +153,9 @@ func (c *stateClient) graced(ctx context.Context, grace time.Duration) (context.
 }
 
 func (c *stateClient) Get(ctx context.Context) (*remote.Payload, error) {
+	if err := c.refused(); err != nil {
+		return nil, err
+	}
 	ctx, done := c.during(ctx)
 	defer done()
 	b, err := c.store.Get(ctx)
@@ -129,8 +166,8 @@ func (c *stateClient) Get(ctx context.Context) (*remote.Payload, error) {
 }
 
 func (c *stateClient) Put(ctx context.Context, data []byte) error {
-	if c.hard.Err() != nil {
-		return context.Cause(c.hard)
+	if err := c.refused(); err != nil {
+		return err
 	}
 	ctx, done := c.during(ctx)
 	defer done()
@@ -138,8 +175,8 @@ func (c *stateClient) Put(ctx context.Context, data []byte) error {
 }
 
 func (c *stateClient) Delete(ctx context.Context) error {
-	if c.hard.Err() != nil {
-		return context.Cause(c.hard)
+	if err := c.refused(); err != nil {
+		return err
 	}
 	ctx, done := c.during(ctx)
 	defer done()
@@ -158,6 +195,9 @@ func (c *stateClient) Lock(ctx context.Context, info *statemgr.LockInfo) (string
 		c.info[info.ID] = b
 	}
 	c.mu.Unlock()
+	if err := c.refused(); err != nil {
+		return "", err
+	}
 	tryCtx, done := c.during(ctx)
 	defer done()
 	tryCtx, settled := c.graced(tryCtx, lockGrace)
