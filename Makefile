@@ -84,6 +84,8 @@ nix: bin/yuba lab spire-programs
 # of their own, which leave the machine as it was. As root.
 test-pods: bin/yuba lab
 	test/packages.sh gcc libc6-dev libseccomp-dev debootstrap iptables nftables conntrack openssh-server
+	# Bridges of the pods are firewalled where the kernel can do it, which stays loaded.
+	test -e /proc/sys/net/bridge || { test/packages.sh kmod && modprobe br_netfilter; }
 	test/parts.sh build runtime
 	test/parts.sh build rootfs
 	test/parts.sh build spire
@@ -100,7 +102,8 @@ race: lab
 
 # The shells and tools that read completions and manual pages are installed when they are missing.
 lint: bin/yuba
-	test -z "$$(gofmt -l $$(git ls-files '*.go'))"
+	files=$$(git ls-files '*.go') && test -n "$$files" && unformatted=$$("$$($(GO) env GOROOT)/bin/gofmt" -l $$files) && \
+		{ test -z "$$unformatted" || { echo "gofmt has other ideas of $$unformatted" >&2; false; }; }
 	$(GO) vet ./... $(ENGINE)
 	$(GO) run honnef.co/go/tools/cmd/staticcheck@v0.8.2 ./... $(ENGINE)
 	test/shells.sh
@@ -149,8 +152,10 @@ migrate: bin/yuba lab stock-tofu
 # What is published: a static program for each platform, and for each an SBOM and
 # an archive. The bytes depend on sources, VERSION and Go version alone.
 RELEASED = $(foreach arch,amd64 arm64,dist/yuba-$(VERSION)-linux-$(arch))
+# A program that is built from a vendor/ has no hashes of its modules, and so is another one.
+release: export GOFLAGS := $(GOFLAGS) -mod=readonly
 release: $(RELEASED)
-	$(GO) run ./release -version '$(VERSION)' -epoch $(EPOCH) dist
+	$(GO) run ./release -version '$(VERSION)' -epoch $(EPOCH) $(RELEASED)
 
 .PHONY: $(RELEASED)
 $(RELEASED): dist/yuba-$(VERSION)-linux-%:

@@ -2,7 +2,7 @@
 // release" has built: for each a software bill of materials and an archive, and
 // one list of checksums.
 //
-//	go run ./release -version 1.2.3 -epoch 1767225600 dist
+//	go run ./release -version 1.2.3 -epoch 1767225600 dist/yuba-1.2.3-linux-amd64 dist/yuba-1.2.3-linux-arm64
 //
 // The same programs, version and epoch give the same bytes.
 package main
@@ -25,11 +25,11 @@ func main() {
 	version := flag.String("version", "", "`version` of the programs")
 	epoch := flag.Int64("epoch", 0, "`seconds` since 1970: the date of everything (reproducible-builds.org)")
 	flag.Parse()
-	if flag.NArg() != 1 || *version == "" {
-		fmt.Fprintln(os.Stderr, "usage: release -version VERSION [-epoch SECONDS] DIR")
+	if flag.NArg() == 0 || *version == "" {
+		fmt.Fprintln(os.Stderr, "usage: release -version VERSION [-epoch SECONDS] PROGRAM...")
 		os.Exit(2)
 	}
-	if err := publish(flag.Arg(0), *version, time.Unix(*epoch, 0).UTC()); err != nil {
+	if err := publish(flag.Args(), *version, time.Unix(*epoch, 0).UTC()); err != nil {
 		fmt.Fprintln(os.Stderr, "release:", err)
 		os.Exit(1)
 	}
@@ -47,12 +47,13 @@ type program struct {
 // name is that of the program's file, and of all that is made of it.
 func (p *program) name() string { return filepath.Base(p.path) }
 
-// publish writes the files beside the programs DIR/yuba-VERSION-OS-ARCH.
-func publish(dir, version string, date time.Time) error {
-	programs, err := find(dir, version)
+// publish writes the files beside the programs, yuba-VERSION-OS-ARCH in one folder.
+func publish(paths []string, version string, date time.Time) error {
+	programs, err := open(paths, version)
 	if err != nil {
 		return err
 	}
+	dir := filepath.Dir(paths[0])
 	extras, err := documents(programs, date)
 	if err != nil {
 		return err
@@ -84,17 +85,10 @@ func publish(dir, version string, date time.Time) error {
 	return writeSums(dir, names)
 }
 
-// find reads the programs of a version.
-func find(dir, version string) ([]*program, error) {
-	paths, err := filepath.Glob(filepath.Join(dir, "yuba-"+version+"-*-*"))
-	if err != nil {
-		return nil, err
-	}
-	var out []*program
+// open reads the programs of a version. Others may lie beside them: of that version with
+// a suffix, too, which a pattern would take for it.
+func open(paths []string, version string) (out []*program, err error) {
 	for _, path := range paths {
-		if strings.HasSuffix(path, ".json") || strings.HasSuffix(path, ".gz") {
-			continue // of an earlier run
-		}
 		p := &program{path: path}
 		if p.info, err = buildinfo.ReadFile(path); err != nil {
 			return nil, err
@@ -107,6 +101,9 @@ func find(dir, version string) ([]*program, error) {
 				p.goarch = s.Value
 			}
 		}
+		if want := "yuba-" + version + "-" + p.goos + "-" + p.goarch; p.name() != want || filepath.Dir(path) != filepath.Dir(paths[0]) {
+			return nil, fmt.Errorf("%s is not named %s, or not in the folder of the others", path, want)
+		}
 		if p.sha256, err = digest(path); err != nil {
 			return nil, err
 		}
@@ -114,9 +111,6 @@ func find(dir, version string) ([]*program, error) {
 			return nil, err
 		}
 		out = append(out, p)
-	}
-	if len(out) == 0 {
-		return nil, fmt.Errorf("%s has no program of version %s: run 'make release'", dir, version)
 	}
 	return out, nil
 }

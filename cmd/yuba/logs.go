@@ -3,6 +3,7 @@ package main
 import (
 	"bytes"
 	"context"
+	"errors"
 	"flag"
 	"io"
 
@@ -48,10 +49,8 @@ func k8sLogs(f *flag.FlagSet) action {
 			return interrupted(ctx, c.Logs(ctx, namespace, node, o, p.stdout))
 		}
 		w := &plainLines{w: p.stdout}
-		if err := c.Logs(ctx, namespace, node, o, w); err != nil {
-			return interrupted(ctx, err)
-		}
-		return w.flush()
+		err = interrupted(ctx, c.Logs(ctx, namespace, node, o, w))
+		return errors.Join(w.flush(), err) // a line that has not ended may be the one that it hangs on
 	}
 }
 

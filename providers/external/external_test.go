@@ -63,6 +63,7 @@ func TestProgramAnswers(t *testing.T) {
 		{"environment", values{"program": script(`printf '{"got":"%s"}' "$YUBA_TEST_VALUE"`)}, map[string]any{"got": "of the environment"}},
 		{"secrets of the engine", values{"program": script(`printf '{"got":"%s"}' "$TF_HTTP_PASSWORD"`)}, map[string]any{"got": ""}},
 		{"what it says on stderr is no error", values{"program": script(`echo hello >&2; echo '{}'`)}, map[string]any{}},
+		{"what it leaves behind keeps its output open", values{"program": script(`sleep 7 & echo '{"kept":"yes"}'`)}, map[string]any{"kept": "yes"}},
 		{"a null value", values{"program": script(`echo '{"a":null}'`)}, map[string]any{"a": ""}},
 		{"null", values{"program": script(`echo null`)}, nil},
 		{"it need not read stdin", values{"program": script(`exec <&-; echo '{}'`), "query": map[string]any{"a": strings.Repeat("x", 1<<18)}}, map[string]any{}},

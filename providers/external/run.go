@@ -39,7 +39,10 @@ func run(ctx context.Context, argv []string, dir string, stdin []byte) (stdout [
 	tflog.Trace(ctx, "external program starts", map[string]any{"program": argv[0]})
 	err = cmd.Run()
 	stderr = said.String()
-	tflog.Trace(ctx, "external program has ended", map[string]any{"program": argv[0], "stderr": stderr})
+	tflog.Trace(ctx, "external program has ended", map[string]any{"program": argv[0], "error": err != nil})
+	if errors.Is(err, exec.ErrWaitDelay) && ctx.Err() == nil {
+		err = nil // it has ended well; another that it has left behind keeps its output open
+	}
 	if out.over { // it then ends by SIGPIPE
 		err = fmt.Errorf("it has written more than %d bytes", maxStdout)
 	}

@@ -99,12 +99,24 @@ func contents(t *testing.T, dir string) map[string]string {
 
 func TestRelease(t *testing.T) {
 	one, two := clone(t, "here"), clone(t, "in-another-folder/of a name that is longer")
+	// What lies there from another day: a release candidate, and modules.
+	candidate := filepath.Join(two, "dist", "yuba-"+version+"-rc.1-linux-amd64")
+	if err := os.MkdirAll(filepath.Dir(candidate), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(candidate, []byte("no program of this version"), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	run(t, two, nil, "make", "vendor")
 	run(t, one, []string{"HOME=" + t.TempDir()}, "make", "release", "VERSION="+version)
 	// Another home, time zone, language and umask, and Go settings of a user.
 	run(t, two, []string{"HOME=" + t.TempDir(), "TZ=Asia/Kathmandu", "LC_ALL=C.UTF-8", "GOAMD64=v3", "GOFLAGS=-buildvcs=true"},
 		"sh", "-c", "umask 077; exec make release VERSION="+version)
 	dist := filepath.Join(one, "dist")
 	files := contents(t, dist)
+	if err := os.Remove(candidate); err != nil {
+		t.Fatal(err)
+	}
 	if diff := cmp.Diff(files, contents(t, filepath.Join(two, "dist"))); diff != "" {
 		t.Errorf("built in two folders, they differ:\n%s", diff)
 	}
