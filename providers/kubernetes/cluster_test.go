@@ -665,44 +665,46 @@ func TestImmutableFieldsReplace(t *testing.T) {
 func TestClaimStays(t *testing.T) {
 	c := newCluster(t)
 	claims := schema.GroupVersionResource{Version: "v1", Resource: "persistentvolumeclaims"}
-	claim := func(class, size string) map[string]any {
-		spec := map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": size}}}
+	claim := func(name, class string) map[string]any {
+		spec := map[string]any{"accessModes": []any{"ReadWriteOnce"}, "resources": map[string]any{"requests": map[string]any{"storage": "1Gi"}}}
 		if class != "" {
 			spec["storageClassName"] = class
 		}
-		return with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": "v", "namespace": c.ns}, "spec": spec})
+		return with(map[string]any{"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": map[string]any{"name": name, "namespace": c.ns}, "spec": spec})
 	}
-	i := object()
-	c.put(i, claim("first", "1Gi"))
-	if p := c.walk().plan(i, claim("", "1Gi")); len(p.replace) == 0 {
+	unbound := object()
+	c.put(unbound, claim("w", "none"))
+	if p := c.walk().plan(unbound, claim("w", "")); len(p.replace) == 0 {
 		t.Error("a claim that has no volume keeps its class")
 	}
 	c.lab.Apply(t, c.ns, `{"apiVersion":"v1","kind":"PersistentVolume","metadata":{"name":"`+c.ns+`"},"spec":{"storageClassName":"first",
 		"capacity":{"storage":"1Gi"},"accessModes":["ReadWriteOnce"],"hostPath":{"path":"/none"},"claimRef":{"namespace":"`+c.ns+`","name":"v"}}}`)
 	t.Cleanup(func() { c.lab.Kubectl(t, "delete", "persistentvolume", c.ns, "--wait=false") })
+	i := object()
+	c.put(i, claim("v", "first"))
 	eventually(t, "it has a volume", func() bool { return c.field(claims, "v", "status", "phase") == "Bound" })
 	uid := i.str(t, "uid")
 	for range 2 { // it stays so
 		w := c.walk()
 		w.refresh(i)
-		p := w.plan(i, claim("", "1Gi"))
+		p := w.plan(i, claim("v", ""))
 		if len(p.replace) > 0 {
 			t.Fatalf("replaced for %v", p.replace)
 		}
 		c.walk().apply(p)
 		w = c.walk()
 		w.refresh(i)
-		if !w.plan(i, claim("", "1Gi")).noop() {
+		if !w.plan(i, claim("v", "")).noop() {
 			t.Error("a plan shows changes")
 		}
-		m := claim("", "1Gi")
+		m := claim("v", "")
 		m["manifest"].(map[string]any)["metadata"].(map[string]any)["labels"] = map[string]any{"a": "b"}
 		c.put(i, m)
 	}
 	if class := c.field(claims, "v", "spec", "storageClassName"); class != "first" || i.str(t, "uid") != uid {
 		t.Errorf("the claim has the class %v, and is another one: %v", class, i.str(t, "uid") != uid)
 	}
-	if p := c.walk().plan(i, claim("second", "1Gi")); len(p.replace) == 0 {
+	if p := c.walk().plan(i, claim("v", "second")); len(p.replace) == 0 {
 		t.Error("a claim of another class is the same")
 	}
 }
