@@ -459,7 +459,7 @@ func (c *Cluster) await(ctx context.Context, deployment client.Object, within ti
 	switch {
 	case out.hasNoPod():
 		return fmt.Errorf("%s, but somebody scaled it to 0 pods: scale it to 1, or apply, which does", so)
-	case out.err == nil && out.verdict.State == rollout.Done:
+	case out.complete():
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("%s; waiting for its pod was interrupted: %s", so, out.why())

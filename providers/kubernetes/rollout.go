@@ -168,20 +168,8 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 	defer release()
 
 	out := r.wait(ctx, c, mirror, t)
-	if out.err == nil && out.verdict.State == rollout.Done {
-		if note := setBackNote(out.live); note != "" {
-			// Complete, but not what was applied: a plan that refreshes would
-			// have shown it.
-			diags.AddError("The Deployment "+t.label()+" was set back and has not been applied since",
-				note+"\nIt runs "+strings.Join(images(templateOf(out.live)), ", ")+". Plan with a refresh and apply the Deployment, too.")
-			return state, false
-		}
-		if err := patiently(ctx, recordTime, func(ctx context.Context) error { return remember(ctx, c, out.live) }); err != nil {
-			diags.AddWarning("The rollout of "+t.label()+" is complete, but not recorded",
-				"A later rollout that fails cannot be set back to it: "+err.Error())
-		}
-		a["id"] = stringValue(t.label())
-		return tftypes.NewValue(raw.Type(), map[string]tftypes.Value(a)), true
+	if out.complete() {
+		return r.succeed(ctx, c, t, out.live, a, raw, diags)
 	}
 	if ctx.Err() != nil {
 		diags.AddError("Interrupted while waiting for the rollout of "+t.label(),
@@ -200,8 +188,29 @@ func (r *rolloutResource) run(ctx context.Context, raw tftypes.Value, diags *dia
 	case out.verdict.Stuck != "":
 		out.early = t.persistence
 	}
-	diags.AddError(summary, out.why()+"\n\n"+r.setBack(ctx, c, mirror, t, out))
+	story, late := r.setBack(ctx, c, mirror, t, out)
+	if late.complete() {
+		return r.succeed(ctx, c, t, late.live, a, raw, diags)
+	}
+	diags.AddError(summary, out.why()+"\n\n"+story)
 	return state, false
+}
+
+// succeed records a rollout that is complete, and gives its state.
+func (r *rolloutResource) succeed(ctx context.Context, c *client.Client, t target, live client.Object, a attrs, raw tftypes.Value, diags *diag.Diagnostics) (state tftypes.Value, ok bool) {
+	if note := setBackNote(live); note != "" {
+		// Complete, but not what was applied: a plan that refreshes would
+		// have shown it.
+		diags.AddError("The Deployment "+t.label()+" was set back and has not been applied since",
+			note+"\nIt runs "+strings.Join(images(templateOf(live)), ", ")+". Plan with a refresh and apply the Deployment, too.")
+		return state, false
+	}
+	if err := patiently(ctx, recordTime, func(ctx context.Context) error { return remember(ctx, c, live) }); err != nil {
+		diags.AddWarning("The rollout of "+t.label()+" is complete, but not recorded",
+			"A later rollout that fails cannot be set back to it: "+err.Error())
+	}
+	a["id"] = stringValue(t.label())
+	return tftypes.NewValue(raw.Type(), map[string]tftypes.Value(a)), true
 }
 
 // outcome is how a wait ended.
@@ -216,9 +225,10 @@ type outcome struct {
 
 // hasNoPod says that a rollout is complete for want of pods: somebody has scaled
 // the Deployment to none.
-func (o outcome) hasNoPod() bool {
-	return o.err == nil && o.verdict.State == rollout.Done && rollout.Replicas(o.live) == 0
-}
+func (o outcome) hasNoPod() bool { return o.complete() && rollout.Replicas(o.live) == 0 }
+
+// complete says that the cluster runs what its Deployment says.
+func (o outcome) complete() bool { return o.err == nil && o.verdict.State == rollout.Done }
 
 func (o outcome) why() string {
 	switch {
@@ -425,10 +435,11 @@ func (r *session) lastLook(ctx context.Context, c *client.Client, m *sharedMirro
 }
 
 // setBack puts the last template whose rollout was complete back in place,
-// waits for it, and gives the story of that as text.
-func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror, t target, failed outcome) string {
+// waits for it, and gives the story of that as text. When the rollout turns out to
+// be complete meanwhile, it changes nothing, and gives that.
+func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror, t target, failed outcome) (story string, late outcome) {
 	if failed.verdict.Absent {
-		return "There is nothing to set back."
+		return "There is nothing to set back.", outcome{}
 	}
 	k := client.Builtin("apps/v1", "Deployment")
 	// The time that a pod has to become ready is also the time for an API server
@@ -448,25 +459,38 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		return err
 	})
 	if err != nil {
-		return "Nothing was set back, because the Deployment could not be read: " + err.Error()
+		return "Nothing was set back, because the Deployment could not be read: " + err.Error(), outcome{}
 	}
 	if metaString(live, "uid") != t.uid || metaString(live, "deletionTimestamp") != "" {
-		return "There is nothing to set back: the Deployment is being deleted or is another one."
+		return "There is nothing to set back: the Deployment is being deleted or is another one.", outcome{}
 	}
 	keeps := "The Deployment keeps " + strings.Join(images(templateOf(live)), ", ") + "."
+	if rollout.Complete(live) && rollout.Replicas(live) > 0 {
+		var now outcome
+		err := persist(func(ctx context.Context) (err error) {
+			now, err = r.look(ctx, c, m, t)
+			return err
+		})
+		switch {
+		case err != nil:
+			return "Nothing was set back, because by its own word it is complete now, and nobody could look at its pods: " + err.Error() + "\n" + keeps, outcome{}
+		case now.complete():
+			return "", now
+		}
+	}
 	var template client.Object
 	err = persist(func(ctx context.Context) (err error) {
 		template, err = lastGood(ctx, c, t.namespace, t.uid)
 		return err
 	})
 	if err != nil {
-		return "Nothing was set back, because the record of the last complete rollout could not be read: " + err.Error() + "\n" + keeps
+		return "Nothing was set back, because the record of the last complete rollout could not be read: " + err.Error() + "\n" + keeps, outcome{}
 	}
 	if template == nil {
-		return "This is the first deploy: there is no previous image to set back.\n" + keeps
+		return "This is the first deploy: there is no previous image to set back.\n" + keeps, outcome{}
 	}
 	if conf := ownPart(live, c.FieldManager()); ownership.Equal(templateOf(conf), template) {
-		return "There is nothing to set back: this is the template whose rollout was complete before, so the reason is outside of it.\n" + keeps
+		return "There is nothing to set back: this is the template whose rollout was complete before, so the reason is outside of it.\n" + keeps, outcome{}
 	}
 	image := strings.Join(images(template), ", ")
 	r.progress(t.namespace, t.name, "setting back to "+shortImages(template))
@@ -479,9 +503,9 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 		now, unknown := wasPutBack(ctx, c, live, template)
 		switch {
 		case unknown != nil:
-			return "It is not known whether it was set back to " + image + ": " + err.Error() + "\nThe Deployment could not be read again: " + unknown.Error()
+			return "It is not known whether it was set back to " + image + ": " + err.Error() + "\nThe Deployment could not be read again: " + unknown.Error(), outcome{}
 		case now == nil:
-			return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
+			return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps, outcome{}
 		}
 		set = now
 	}
@@ -491,15 +515,15 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 	now := "The Deployment was set back to the last image whose rollout was complete, " + image
 	switch {
 	case back.hasNoPod():
-		return now + ", but asks for no pod: nothing shows whether that is ready."
-	case back.err == nil && back.verdict.State == rollout.Done:
-		return now + ", and that is ready again."
+		return now + ", but asks for no pod: nothing shows whether that is ready.", outcome{}
+	case back.complete():
+		return now + ", and that is ready again.", outcome{}
 	case ctx.Err() != nil:
-		return now + "; waiting for it was interrupted: " + back.why()
+		return now + "; waiting for it was interrupted: " + back.why(), outcome{}
 	case back.err != nil:
-		return now + ", but nobody could see whether that is ready: " + back.why()
+		return now + ", but nobody could see whether that is ready: " + back.why(), outcome{}
 	case back.expired:
-		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.within, back.why())
+		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.within, back.why()), outcome{}
 	}
-	return now + ", but that does not become ready either: " + back.why()
+	return now + ", but that does not become ready either: " + back.why(), outcome{}
 }

@@ -1,6 +1,7 @@
 package kubernetes_test
 
 import (
+	"bytes"
 	"context"
 	"io"
 	"net/http"
@@ -163,6 +164,45 @@ func TestSetBackWaitsForTheCluster(t *testing.T) {
 	}()
 	says(t, n.apply(c.push("bad", lab.Image{Behaviour: lab.ConfigError})), "failed", "CreateContainerConfigError", "was set back", one, "ready again")
 	n.runs(one)
+}
+
+// What has healed since the verdict, while the cluster was away, is not set back.
+func TestHealedBeforeItWasSetBack(t *testing.T) {
+	w, away := &wire{}, when("to be set back: ")
+	var armed atomic.Bool
+	c := newCluster(t, kubernetes.WithProgress(away.listen), kubernetes.WithTransport(func(rt http.RoundTripper) http.RoundTripper {
+		rt = w.wrap(rt)
+		return roundTripper(func(r *http.Request) (*http.Response, error) {
+			// Before a verdict is believed, the pods of the Deployment are looked at.
+			looks := r.URL.Query().Has("labelSelector") && strings.HasSuffix(r.URL.Path, "/pods") && armed.CompareAndSwap(true, false)
+			resp, err := rt.RoundTrip(r)
+			if !looks || err != nil {
+				return resp, err
+			}
+			data, err := io.ReadAll(resp.Body)
+			resp.Body.Close()
+			resp.Body = io.NopCloser(bytes.NewReader(data))
+			w.cut()
+			return resp, err
+		})
+	}))
+	n := c.node("web", "1m")
+	one, two := c.push("one", lab.Image{}), c.push("two", lab.Image{})
+	n.must(one)
+	c.put(n.dep, with(behave(c.deployment("web", two), lab.ConfigError)))
+	armed.Store(true)
+	go func() {
+		<-away.came
+		for _, pod := range c.pods("web") {
+			c.patch(pods, pod, "kubectl-edit", "merge", `{"metadata":{"annotations":{"yuba.test/behaviour":"ready"}}}`)
+		}
+		c.ready("web")
+		w.mend()
+	}()
+	if s := n.rolled(); s != "" {
+		t.Error(s)
+	}
+	n.runs(two)
 }
 
 // Watches that end early, and versions that the API server has forgotten,
