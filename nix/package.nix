@@ -67,7 +67,7 @@ buildGoModule {
   # program can't print completions and manual pages.
   postInstall = ''
     mkdir -p $out/share/doc/yuba
-    cp -r README.md docs $out/share/doc/yuba/
+    cp -r $src/README.md $src/docs $out/share/doc/yuba/
   ''
   + lib.optionalString (stdenv.buildPlatform.canExecute stdenv.hostPlatform) ''
     installShellCompletion --cmd yuba \
