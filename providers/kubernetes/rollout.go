@@ -354,7 +354,7 @@ func (r *session) confirm(ctx context.Context, c *client.Client, m *sharedMirror
 		return outcome{}, err
 	case now.verdict.State != rollout.Waiting:
 		return now, nil
-	case now.verdict.State == rollout.Waiting && v.Stuck != "" && now.verdict.Stuck == v.Stuck && !now.verdict.Held:
+	case v.Stuck != "" && now.verdict.Stuck == v.Stuck && !now.verdict.Held:
 		now.verdict.State = rollout.Failed
 		return now, nil
 	}
@@ -441,21 +441,9 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 	if failed.verdict.Absent {
 		return "There is nothing to set back.", outcome{}
 	}
-	k := client.Builtin("apps/v1", "Deployment")
-	// The time that a pod has to become ready is also the time for an API server
-	// that is away to come back: without it the node stays down.
-	persist := func(work func(context.Context) error) error {
-		return patiently(ctx, t.timeout, func(ctx context.Context) error {
-			err := work(ctx)
-			if client.Transient(err) {
-				r.progress(t.namespace, t.name, "to be set back: "+err.Error())
-			}
-			return err
-		})
-	}
 	var live client.Object
-	err := persist(func(ctx context.Context) (err error) {
-		live, err = c.Get(ctx, k, t.namespace, t.name)
+	err := r.untilBack(ctx, t, func(ctx context.Context) (err error) {
+		live, err = c.Get(ctx, client.Builtin("apps/v1", "Deployment"), t.namespace, t.name)
 		return err
 	})
 	if err != nil {
@@ -464,48 +452,71 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 	if metaString(live, "uid") != t.uid || metaString(live, "deletionTimestamp") != "" {
 		return "There is nothing to set back: the Deployment is being deleted or is another one.", outcome{}
 	}
-	keeps := "The Deployment keeps " + strings.Join(images(templateOf(live)), ", ") + "."
 	if rollout.Complete(live) && rollout.Replicas(live) > 0 {
 		var now outcome
-		err := persist(func(ctx context.Context) (err error) {
+		err := r.untilBack(ctx, t, func(ctx context.Context) (err error) {
 			now, err = r.look(ctx, c, m, t)
 			return err
 		})
 		switch {
 		case err != nil:
-			return "Nothing was set back, because by its own word it is complete now, and nobody could look at its pods: " + err.Error() + "\n" + keeps, outcome{}
+			return "Nothing was set back, because by its own word it is complete now, and nobody could look at its pods: " + err.Error() + "\n" + keeping(live), outcome{}
 		case now.complete():
 			return "", now
 		}
 	}
+	return r.setTemplateBack(ctx, c, m, t, live, failed.verdict), outcome{}
+}
+
+// keeping says what a Deployment goes on with that is not set back.
+func keeping(live client.Object) string {
+	return "The Deployment keeps " + strings.Join(images(templateOf(live)), ", ") + "."
+}
+
+// untilBack does a part of a set-back. The time that a pod has to become ready is
+// also the time for an API server that is away to come back: without it the node
+// stays down.
+func (r *session) untilBack(ctx context.Context, t target, work func(context.Context) error) error {
+	return patiently(ctx, t.timeout, func(ctx context.Context) error {
+		err := work(ctx)
+		if client.Transient(err) {
+			r.progress(t.namespace, t.name, "to be set back: "+err.Error())
+		}
+		return err
+	})
+}
+
+// setTemplateBack is the part of setBack that changes the Deployment, which is live.
+func (r *session) setTemplateBack(ctx context.Context, c *client.Client, m *sharedMirror, t target, live client.Object, failed rollout.Verdict) string {
+	keeps := keeping(live)
 	var template client.Object
-	err = persist(func(ctx context.Context) (err error) {
+	err := r.untilBack(ctx, t, func(ctx context.Context) (err error) {
 		template, err = lastGood(ctx, c, t.namespace, t.uid)
 		return err
 	})
 	if err != nil {
-		return "Nothing was set back, because the record of the last complete rollout could not be read: " + err.Error() + "\n" + keeps, outcome{}
+		return "Nothing was set back, because the record of the last complete rollout could not be read: " + err.Error() + "\n" + keeps
 	}
 	if template == nil {
-		return "This is the first deploy: there is no previous image to set back.\n" + keeps, outcome{}
+		return "This is the first deploy: there is no previous image to set back.\n" + keeps
 	}
 	if conf := ownPart(live, c.FieldManager()); ownership.Equal(templateOf(conf), template) {
-		return "There is nothing to set back: this is the template whose rollout was complete before, so the reason is outside of it.\n" + keeps, outcome{}
+		return "There is nothing to set back: this is the template whose rollout was complete before, so the reason is outside of it.\n" + keeps
 	}
 	image := strings.Join(images(template), ", ")
 	r.progress(t.namespace, t.name, "setting back to "+shortImages(template))
 	var set client.Object
-	err = persist(func(ctx context.Context) (err error) {
-		set, err = putBack(ctx, c, live, template, fmt.Sprintf("generation %d did not become ready (%s)", failed.verdict.Generation, failed.verdict.Message))
+	err = r.untilBack(ctx, t, func(ctx context.Context) (err error) {
+		set, err = putBack(ctx, c, live, template, fmt.Sprintf("generation %d did not become ready (%s)", failed.Generation, failed.Message))
 		return err
 	})
 	if err != nil {
 		now, unknown := wasPutBack(ctx, c, live, template)
 		switch {
 		case unknown != nil:
-			return "It is not known whether it was set back to " + image + ": " + err.Error() + "\nThe Deployment could not be read again: " + unknown.Error(), outcome{}
+			return "It is not known whether it was set back to " + image + ": " + err.Error() + "\nThe Deployment could not be read again: " + unknown.Error()
 		case now == nil:
-			return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps, outcome{}
+			return "It could not be set back to " + image + ": " + err.Error() + "\n" + keeps
 		}
 		set = now
 	}
@@ -515,15 +526,15 @@ func (r *session) setBack(ctx context.Context, c *client.Client, m *sharedMirror
 	now := "The Deployment was set back to the last image whose rollout was complete, " + image
 	switch {
 	case back.hasNoPod():
-		return now + ", but asks for no pod: nothing shows whether that is ready.", outcome{}
+		return now + ", but asks for no pod: nothing shows whether that is ready."
 	case back.complete():
-		return now + ", and that is ready again.", outcome{}
+		return now + ", and that is ready again."
 	case ctx.Err() != nil:
-		return now + "; waiting for it was interrupted: " + back.why(), outcome{}
+		return now + "; waiting for it was interrupted: " + back.why()
 	case back.err != nil:
-		return now + ", but nobody could see whether that is ready: " + back.why(), outcome{}
+		return now + ", but nobody could see whether that is ready: " + back.why()
 	case back.expired:
-		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.within, back.why()), outcome{}
+		return fmt.Sprintf("%s, but that was not ready within %s either: %s", now, t.within, back.why())
 	}
-	return now + ", but that does not become ready either: " + back.why(), outcome{}
+	return now + ", but that does not become ready either: " + back.why()
 }
