@@ -7,7 +7,6 @@ import (
 	"maps"
 	"os"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -160,7 +159,7 @@ func (c *cli) engine(s settings) *Engine {
 		Stdin:     c.Stdin, Stdout: c.Stdout, Stderr: c.Stderr,
 		JSON: s.view.ViewType == arguments.ViewJSON, NoColor: c.NoColor || c.view.NoColor,
 		ShowSensitive: s.showSensitive, NoLock: !s.lock, LockTimeout: s.lockTimeout,
-		Parallelism: max(s.parallelism, 0), Input: s.view.InputEnabled && mayAsk(),
+		Parallelism: max(s.parallelism, 0), Input: s.view.InputEnabled,
 		Interrupts: c.Interrupts, Encryption: os.Getenv("TF_ENCRYPTION"), Commands: c.Commands,
 		stock: c.view, JSONInto: s.view.JSONInto,
 	}
@@ -183,12 +182,6 @@ func (c *cli) engine(s settings) *Engine {
 	}
 	e.tty.linked = e.linked
 	return e
-}
-
-// mayAsk says whether TF_INPUT leaves it to the flags to ask.
-func mayAsk() bool {
-	ask, err := strconv.ParseBool(os.Getenv("TF_INPUT"))
-	return ask || err != nil
 }
 
 // provisioners are those of stock tofu that need no connection: local-exec,

@@ -68,7 +68,8 @@ type Options struct {
 	// Parallelism is how many operations run at once; 0 means 10.
 	Parallelism int
 	// Input lets the engine ask for approval and for missing variables. Without
-	// it nothing is asked, and an apply that would have asked fails.
+	// it nothing is asked, and an apply that would have asked fails; TF_INPUT=false
+	// in the environment is the same.
 	Input bool
 
 	// Precious are types of resources whose values nobody has but the state, each
@@ -122,6 +123,9 @@ func (o Options) withDefaults() (Options, error) {
 	}
 	if o.Parallelism == 0 {
 		o.Parallelism = 10
+	}
+	if ask, err := strconv.ParseBool(os.Getenv("TF_INPUT")); err == nil && !ask {
+		o.Input = false
 	}
 	var err error
 	for _, a := range []*string{&o.StateAddress, &o.StateLockAddress, &o.StateUnlockAddress} {

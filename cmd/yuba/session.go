@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"net/url"
 	"os"
-	"strconv"
 	"strings"
 	"unicode"
 
@@ -25,12 +24,6 @@ func alreadyReported(err error) bool { return errors.Is(err, engine.ErrReported)
 // https://no-color.org.
 func (p process) colour(f *os.File, noColor bool) bool {
 	return !noColor && p.getenv("NO_COLOR") == "" && p.getenv("TERM") != "dumb" && term.IsTerminal(int(f.Fd()))
-}
-
-// mayAsk says whether TF_INPUT leaves it to the flags to ask.
-func (p process) mayAsk() bool {
-	ask, err := strconv.ParseBool(p.getenv("TF_INPUT"))
-	return err != nil || ask
 }
 
 // terminalSize gives the columns and rows of the terminal behind f, those of
@@ -140,7 +133,7 @@ func open(ctx context.Context, p process, s settings) (*session, error) {
 		JSON: s.view.json, JSONInto: into, NoColor: !p.colour(p.stdout, s.view.noColor),
 		CompactWarnings: s.view.compactWarnings, ShowSensitive: s.view.showSensitive, Concise: s.view.concise,
 		NoLock: !s.lock.lock, LockTimeout: s.lock.lockTimeout,
-		Parallelism: s.parallelism, Input: s.input && !s.stdinTaken && p.mayAsk(),
+		Parallelism: s.parallelism, Input: s.input && !s.stdinTaken,
 		Interrupts: interrupts,
 		Precious: map[string][]string{
 			"random_uuid":     {"kubernetes_object"}, // the machine IDs of the nodes
