@@ -29,16 +29,17 @@ type entry struct {
 	Options  options `json:"options"`
 }
 
-// parseEntry reads what SSH_NODES has on a machine.
-func parseEntry(data []byte) (e entry, err error) {
-	others, err := kjson.UnmarshalStrict(data, &e)
+// decode reads a part of SSH_NODES, and refuses what it doesn't know.
+func decode[T any](data []byte) (T, error) {
+	var got, none T
+	others, err := kjson.UnmarshalStrict(data, &got)
 	if err == nil && len(others) > 0 {
 		err = others[0]
 	}
 	if err != nil {
-		return entry{}, decodeError(err)
+		return none, decodeError(err)
 	}
-	return e, nil
+	return got, nil
 }
 
 // parseNodes reads SSH_NODES: a JSON object of FQDN to entry. Neither names nor entries are looked at: those of machines
@@ -63,15 +64,7 @@ func decodeNodes(text string) (map[string]json.RawMessage, error) {
 	case strings.TrimLeft(text, " \t\r\n")[0] != '{':
 		return nil, errors.New(`it is not a JSON object, {"FQDN": {"user": ..., "port": ..., "hostKeys": [...], "options": {...}}}`)
 	}
-	var all map[string]json.RawMessage
-	others, err := kjson.UnmarshalStrict([]byte(text), &all)
-	if err == nil && len(others) > 0 {
-		err = others[0]
-	}
-	if err != nil {
-		return nil, decodeError(err)
-	}
-	return all, nil
+	return decode[map[string]json.RawMessage]([]byte(text))
 }
 
 // decodeError keeps what a decoder's error says of the place, and not what it shows of a text that may be anything.

@@ -110,7 +110,7 @@ func (r *resolver) entry(name string) (side, lines, error) {
 		}
 		found = true
 		var err error
-		if e, err = parseEntry(data); err != nil {
+		if e, err = decode[entry](data); err != nil {
 			return side{}, nil, fmt.Errorf("%s: %w", from, err)
 		}
 	}
