@@ -234,6 +234,7 @@ func tofuCommands() []command {
 names another one. See docs/tofu.md for what differs from stock tofu.`
 	approve := onOff("auto-approve", "do not ask before changing anything")
 	dry := onOff("dry-run", "only print what would be done")
+	datedBackup := one("backup", "keep the state from before in this `file`, not in one with the time in its name (backend local only)")
 	missing := onOff("allow-missing", "exit with 0 when there is no such object")
 	all := []command{
 		stockCommand("plan", "[FLAGS]", "Show what an apply would change.", where+`
@@ -279,9 +280,9 @@ With a PLANFILE of 'yuba plan -out' just that plan is carried out, without askin
 			varFlags, viewsFlags, sensitiveFlag, stateFlag),
 		stockCommand("state mv", "[FLAGS] SOURCE DESTINATION", "Move objects in the state to another address.", stateWhere, "yuba state mv random_uuid.x module.m.random_uuid.x",
 			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFlag, stateOutFlag,
-			one("backup", "keep the state from before in this `file`, not in one with the time in its name (backend local only)"), one("backup-out", "keep the other state from before in this `file` (backend local only)")),
+			datedBackup, one("backup-out", "keep the other state from before in this `file` (backend local only)")),
 		stockCommand("state rm", "[FLAGS] ADDRESS...", "Forget objects without removing them.", stateWhere, "yuba state rm random_uuid.x",
-			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFlag, one("backup", "keep the state from before in this `file`, not in one with the time in its name (backend local only)")),
+			varFlags, ignoreVersionFlag, viewsFlags, dry, stockLockFlags, stateFlag, datedBackup),
 		stockCommand("state pull", "[FLAGS]", "Print the state as it is stored, decrypted.", stateWhere, "yuba state pull > backup.tfstate",
 			varFlags),
 		stockCommand("state push", "[FLAGS] FILE", "Store a state file, such as errored.tfstate.",
